@@ -1,0 +1,1 @@
+"""What every layer may import: the vocabulary, the errors and the events. Nothing here does anything by itself."""

@@ -1,0 +1,165 @@
+"""The lines of a ledger. One record is one line of strict JSON (no NaN, no infinities).
+
+A file is `header`, then any number of records, then `trailer`. Exactly one *terminal* record ends every planned
+sample: `sample` (driven to the end and judged), `verification_error` (a check or the driver failed) or `infra`
+(something underneath broke). Field names that upstream's sidecar has are kept, so that the two can be compared.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+SCHEMA_VERSION = 1
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class Severity(StrEnum):
+    """`hard` fails the cell; `soft` counts against a limit; `note` is reported."""
+
+    HARD = "hard"
+    SOFT = "soft"
+    NOTE = "note"
+
+
+class TokenDiff(_Record):
+    """The first place where two token sequences differ, with what a person needs to see it.
+
+    `expected_ids` and `actual_ids` are the ids of the window, at most 17 each; texts are decoded from them.
+    """
+
+    token_index: int
+    expected_id: int | None
+    actual_id: int | None
+    expected_ids: list[int]
+    actual_ids: list[int]
+    expected_text: str
+    actual_text: str
+
+
+class Finding(_Record):
+    """One violation that the oracle saw. `check` is the oracle's part (`prefix`, `counts`, ...)."""
+
+    check: str
+    type: str
+    severity: Severity
+    message: str
+    turn: int | None = None
+    role: str | None = None
+    diff: TokenDiff | None = None
+
+
+class Header(_Record):
+    """First line."""
+
+    kind: Literal["header"] = "header"
+    schema_version: int = SCHEMA_VERSION
+    run: str
+    cell: str
+    """family/lane/scenario, or `lease:<family>` for the host's own ledger of a lease."""
+    writer: str
+    started_at: datetime
+
+
+class SampleRecord(_Record):
+    """A sample that was driven to its end and judged. Terminal."""
+
+    kind: Literal["sample"] = "sample"
+    sample_index: int
+    driver_events: list[str]
+    had_assistant_mismatch: bool
+    total_mismatches: int
+    assistant_mismatch_count: int
+    assistant_mismatch_example: dict[str, str | int] | None = None
+    hard_mismatch_count: int
+    hard_mismatch_types: list[str]
+    hard_mismatch_example: dict[str, str | int] | None = None
+    findings: list[Finding] = Field(default_factory=list)
+    turns: int
+    retries: dict[str, int] = Field(default_factory=dict)
+    """Retries by cause."""
+    seconds: float
+    prompt_tokens: int
+    completion_tokens: int
+    seed: int
+    stream: bool
+    session_id: str
+    instance_id: str | None = None
+
+
+class ErrorBody(_Record):
+    """What went wrong; message is cut to 1,000 characters."""
+
+    stage: str
+    type: str
+    message: Annotated[str, Field(max_length=1000)]
+
+
+class VerificationErrorRecord(_Record):
+    """A check or the driver failed; written before the error is raised again. Terminal for its sample."""
+
+    kind: Literal["verification_error"] = "verification_error"
+    sample_index: int | None
+    verification_error: ErrorBody
+    model_incomplete: bool = False
+    driver_events: list[str] = Field(default_factory=list)
+
+
+class InfraRecord(_Record):
+    """Container, engine, network or GPU broke. Terminal for its sample when `sample_index` is set."""
+
+    kind: Literal["infra"] = "infra"
+    sample_index: int | None = None
+    service: str
+    message: str
+    exit_code: int | None = None
+    oom_killed: bool | None = None
+    log_tail: list[str] = Field(default_factory=list)
+
+
+class AttemptRecord(_Record):
+    """One request that was made again: a retry and its cause."""
+
+    kind: Literal["attempt"] = "attempt"
+    sample_index: int
+    turn: int
+    attempt: int
+    cause: str
+    seed: int | None = None
+    finish_reason: str | None = None
+
+
+class FaultRecord(_Record):
+    """A fault that was put in on purpose."""
+
+    kind: Literal["fault"] = "fault"
+    name: str
+    detail: str = ""
+
+
+class NoteRecord(_Record):
+    """Anything else worth keeping."""
+
+    kind: Literal["note"] = "note"
+    message: str
+
+
+class Trailer(_Record):
+    """Last line. `records` counts all lines before it, the header included; `sha256` is over those bytes."""
+
+    kind: Literal["trailer"] = "trailer"
+    records: int
+    sha256: str
+
+
+LedgerRecord = (
+    Header | SampleRecord | VerificationErrorRecord | InfraRecord | AttemptRecord | FaultRecord | NoteRecord | Trailer
+)
+
+RECORD_ADAPTER: TypeAdapter[LedgerRecord] = TypeAdapter(Annotated[LedgerRecord, Field(discriminator="kind")])

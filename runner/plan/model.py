@@ -1,0 +1,122 @@
+"""plan.json: every cell that must be accounted for, with all that is needed to run it and to judge it.
+
+The plan is the one input that host, runner container and gate share. A cell that will not run is in the plan as well,
+with `applicable = false` and the reason; the gate reports it as such and never as passed.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from runner.base.terms import CellId, Lane, Role
+
+SCHEMA_VERSION = 1
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class FailureMode(StrEnum):
+    """What a `tool_result` step does when the last assistant turn holds no tool call."""
+
+    ROLLBACK = "rollback"
+    APPEND_TOOL = "append_tool"
+    APPEND_USER = "append_user"
+
+
+class EngineKind(StrEnum):
+    """Where the engine runs."""
+
+    CPU = "cpu"
+    GPU = "gpu"
+
+
+class PlannedSample(_Model):
+    """One session to drive. `stream` is its wire mode; both modes occur in a run."""
+
+    index: Annotated[int, Field(ge=0)]
+    seed: Annotated[int, Field(ge=0)]
+    stream: bool
+
+
+class Limits(_Model):
+    """What the gate tolerates in a cell. Ratios are samples with a mismatch / samples."""
+
+    soft: Annotated[float, Field(ge=0, le=1)]
+    content: Annotated[float, Field(ge=0, le=1)] = 0.0
+    retries: Annotated[int, Field(ge=0)] | None = None
+
+
+class PlannedCell(_Model):
+    """One cell with everything that drives and judges it."""
+
+    family: str
+    lane: Lane
+    scenario: str
+    applicable: bool = True
+    reason: str = ""
+    samples: list[PlannedSample] = Field(default_factory=list)
+    cycles: Annotated[int, Field(ge=1)] = 1
+    append_roles: list[Role] = Field(default_factory=list)
+    failure_mode: FailureMode = FailureMode.ROLLBACK
+    max_trim_tokens: Annotated[int, Field(ge=0)] = 0
+    temperature: Annotated[float, Field(ge=0)] = 0.7
+    max_tokens: Annotated[int, Field(ge=1)] = 256
+    turn_timeout: Annotated[float, Field(gt=0)] = 180.0
+    limits: Limits
+    required_events: list[str] = Field(default_factory=list)
+    """Driver events that every sample must show."""
+    required_once: list[str] = Field(default_factory=list)
+    """Driver events that at least one sample of the cell must show."""
+
+    @property
+    def id(self) -> CellId:
+        """family/lane/scenario."""
+        return CellId(self.family, self.lane, self.scenario)
+
+
+class PlannedLease(_Model):
+    """One Compose project: a family on the CPU or on a set of GPUs."""
+
+    family: str
+    model: str
+    """Model path inside the engine container, or the hub id on GPU."""
+    tokenizer: str
+    """Directory that holds tokenizer.json and the chat template, as session servers and runner see it."""
+    tito_model: str
+    reasoning_parser: str
+    tool_call_parser: str
+    context_length: Annotated[int, Field(ge=1)]
+    engine: EngineKind
+    gpus: Annotated[int, Field(ge=0)] = 0
+    tensor_parallel: Annotated[int, Field(ge=1)] = 1
+    expert_parallel: Annotated[int, Field(ge=1)] = 1
+    speculative: str = ""
+    ready_timeout: Annotated[float, Field(gt=0)]
+    """Seconds from start to a proven one-token generation."""
+
+
+class Plan(_Model):
+    """The whole run."""
+
+    schema_version: int = SCHEMA_VERSION
+    run_id: str
+    created_at: datetime
+    seed: Annotated[int, Field(ge=0)]
+    shard: str = "1/1"
+    stall_timeout: Annotated[float, Field(gt=0)]
+    """Seconds without any progress in a lane after which it is ended."""
+    timeout: Annotated[float, Field(gt=0)]
+    """Seconds for the whole verification of a lease, once the stack is ready."""
+    leases: list[PlannedLease]
+    cells: list[PlannedCell]
+    versions: dict[str, str] = Field(default_factory=dict)
+
+    def cells_of(self, family: str) -> list[PlannedCell]:
+        """The cells of one lease, in plan order."""
+        return [cell for cell in self.cells if cell.family == family]
