@@ -11,13 +11,54 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, model_validator
 
 SCHEMA_VERSION = 1
+
+EXAMPLE_CHARS = 300
+"""Characters that are kept of each text of a mismatch example."""
+MESSAGE_CHARS = 1000
+"""Characters that are kept of the message of an error."""
+
+
+def clip(text: str, limit: int) -> str:
+    """`text` cut to `limit` characters."""
+    return text[:limit]
+
+
+def _whole(value: object) -> object:
+    """Replace lone surrogates, which no strict JSON reader takes, by `?`; a model may well print them."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    if isinstance(value, dict):
+        return {_whole(key): _whole(item) for key, item in value.items()}
+    return value
+
+
+def _clip_example(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: clip(item, EXAMPLE_CHARS) if isinstance(item, str) else item for key, item in value.items()}
+    return value
+
+
+def _clip_message(value: object) -> object:
+    return clip(value, MESSAGE_CHARS) if isinstance(value, str) else value
+
+
+# A record must never be lost because a text in it is too long: what goes in is cut, not refused.
+Example = Annotated[dict[str, str | int], BeforeValidator(_clip_example)]
+Message = Annotated[str, BeforeValidator(_clip_message), Field(max_length=MESSAGE_CHARS)]
 
 
 class _Record(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_any_text(cls, data: object) -> object:
+        return _whole(data)
 
 
 class Severity(StrEnum):
@@ -76,10 +117,10 @@ class SampleRecord(_Record):
     had_assistant_mismatch: bool
     total_mismatches: int
     assistant_mismatch_count: int
-    assistant_mismatch_example: dict[str, str | int] | None = None
+    assistant_mismatch_example: Example | None = None
     hard_mismatch_count: int
     hard_mismatch_types: list[str]
-    hard_mismatch_example: dict[str, str | int] | None = None
+    hard_mismatch_example: Example | None = None
     findings: list[Finding] = Field(default_factory=list)
     turns: int
     retries: dict[str, int] = Field(default_factory=dict)
@@ -98,7 +139,7 @@ class ErrorBody(_Record):
 
     stage: str
     type: str
-    message: Annotated[str, Field(max_length=1000)]
+    message: Message
 
 
 class VerificationErrorRecord(_Record):
@@ -157,6 +198,9 @@ class Trailer(_Record):
     records: int
     sha256: str
 
+
+Body = SampleRecord | VerificationErrorRecord | InfraRecord | AttemptRecord | FaultRecord | NoteRecord
+"""What stands between header and trailer."""
 
 LedgerRecord = (
     Header | SampleRecord | VerificationErrorRecord | InfraRecord | AttemptRecord | FaultRecord | NoteRecord | Trailer
