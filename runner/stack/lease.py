@@ -1,0 +1,221 @@
+"""One lease from nothing to nothing: up, ready, verified, collected, removed.
+
+The order of the end is what makes evidence reliable. The runner is asked to stop first, while everything that it talks
+to still answers, so that it can close its ledgers; its artifacts are copied out; then the services stop, which ends
+their log streams; only then is anything removed. All of it happens on every way out: success, failure, time-out,
+Ctrl-C, a dead container.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+import docker
+from docker.errors import DockerException
+from docker.models.containers import Container
+
+from runner.base.errors import InfrastructureError
+from runner.base.events import Emit, NoteEvent, PhaseEvent, from_line
+from runner.stack import services
+from runner.stack.collect import copy_out, put_file
+from runner.stack.failure import ServiceFailure, StackError
+from runner.stack.logs import LogFollower
+from runner.stack.project import Project
+from runner.stack.readiness import wait_ready
+from runner.stack.redact import Redactor
+from runner.stack.sweep import find, remove
+
+SERVICES = ("engine", "session-v1", "session-v2")
+RUNNER = "runner"
+_PROFILE = "runner"
+_INSIDE = PurePosixPath("/artifacts")
+_POLL_SECONDS = 0.5
+_RUNNER_STOP_SECONDS = 20
+_SERVICE_STOP_SECONDS = 5
+_STALL_GRACE_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """Seconds. `ready`: until every service is healthy; `verify`: the whole verification; `stall`: without an event."""
+
+    ready: float
+    verify: float
+    stall: float
+
+
+@dataclass
+class Lease:
+    """Brings one family's environment up, runs the runner container in it, and takes it down again."""
+
+    client: docker.DockerClient
+    project: Project
+    run_id: str
+    family: str
+    run_dir: Path
+    budgets: Budgets
+    redact: Redactor
+    emit: Emit
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    _followers: list[LogFollower] = field(default_factory=list)
+    _last_event: float = 0.0
+
+    def verify(self, plan: bytes) -> int:
+        """Run everything; returns the runner container's exit code, which is evidence and not the verdict.
+
+        Raises StackError or InfrastructureError when something underneath broke. Evidence has been collected and
+        everything has been removed whenever this returns or raises.
+        """
+        try:
+            self.start()
+            return self._drive(plan)
+        finally:
+            self.finish()
+
+    def start(self) -> None:
+        """Start engine and session servers and wait until they are healthy."""
+        begun = self.clock()
+        self._say("starting", f"project {self.project.name}")
+        self.project.up(SERVICES)
+        running = self._running()
+        for name, container in running.items():
+            self._follow(name, container)
+        wait_ready(
+            running,
+            timeout=self.budgets.ready,
+            lease=self.family,
+            emit=self.emit,
+            clock=self.clock,
+            sleep=self.sleep,
+        )
+        self._say("up", ", ".join(self.urls()), seconds=self.clock() - begun)
+
+    def urls(self) -> list[str]:
+        """`service=http://127.0.0.1:port` of each service, as published by Docker."""
+        ports = {"engine": 30000, "session-v1": 8080, "session-v2": 8080}
+        return [
+            f"{name}=http://{host}:{port}" for name in SERVICES for host, port in [self._published(name, ports[name])]
+        ]
+
+    def _published(self, service: str, port: int) -> tuple[str, int]:
+        return self.project.host_and_port(service, port)
+
+    def _running(self) -> dict[str, Container]:
+        found = services.containers(self.client, self.project.name)
+        missing = [name for name in SERVICES if name not in found]
+        if missing:
+            raise InfrastructureError(f"Compose started no container for {', '.join(missing)}")
+        return {name: found[name] for name in SERVICES}
+
+    def _follow(self, name: str, container: Container, on_line: Callable[[str], None] | None = None) -> None:
+        path = self.run_dir / "logs" / self.family / f"{name}.log"
+        self._followers.append(LogFollower(container, path, self.redact, on_line=on_line))
+
+    def _drive(self, plan: bytes) -> int:
+        self.project.create(RUNNER, _PROFILE)
+        runner = services.containers(self.client, self.project.name)[RUNNER]
+        put_file(runner, _INSIDE / "plan.json", plan)
+        self._last_event = self.clock()
+        runner.start()
+        self._follow(RUNNER, runner, self._on_runner_line)
+        begun = self.clock()
+        watched = self._running()
+        while True:
+            seen = services.state(RUNNER, runner)
+            self._check_services(watched)
+            if seen.ended:
+                if seen.oom_killed or seen.exit_code in (125, 126, 127, 137, 139):
+                    raise StackError(services.failure(seen, runner, seen.ending))
+                self._say("verified", f"runner ended with {seen.exit_code}", seconds=self.clock() - begun)
+                return seen.exit_code
+            now = self.clock()
+            if now - begun > self.budgets.verify:
+                raise StackError(
+                    services.failure(seen, runner, f"not done after {self.budgets.verify:.0f} s"),
+                    hint="give it longer with TIMEOUT=<seconds>, or plan fewer cells, SAMPLES or CYCLES",
+                )
+            if now - self._last_event > self.budgets.stall + _STALL_GRACE_SECONDS:
+                raise StackError(services.failure(seen, runner, f"said nothing for {now - self._last_event:.0f} s"))
+            self.sleep(_POLL_SECONDS)
+
+    def _check_services(self, watched: dict[str, Container]) -> None:
+        for name, container in watched.items():
+            seen = services.state(name, container)
+            if seen.ended:
+                raise StackError(services.failure(seen, container, f"ended while lanes were running: {seen.ending}"))
+            if seen.restarts:
+                raise StackError(services.failure(seen, container, f"restarted {seen.restarts} times"))
+
+    def _on_runner_line(self, line: str) -> None:
+        event = from_line(line)
+        if event is not None:
+            self._last_event = self.clock()
+            self.emit(event)
+
+    def finish(self) -> None:
+        """Collect all evidence, then remove everything. Goes on past errors and reports them; safe to call twice."""
+        self._say("collecting")
+        try:
+            found = services.containers(self.client, self.project.name)
+        except DockerException as error:
+            self._warn(f"Docker does not answer, so nothing can be collected or removed now: {error}")
+            return
+        self._collect(found)
+        self._remove()
+
+    def _collect(self, found: dict[str, Container]) -> None:
+        runner = found.pop(RUNNER, None)
+        if runner is not None:
+            self._stop(RUNNER, runner, _RUNNER_STOP_SECONDS)
+            try:
+                copy_out(runner, _INSIDE / "cells", self.run_dir / "cells", self.redact)
+            except (DockerException, OSError) as error:
+                self._warn(f"the runner's artifacts could not be copied out: {error}")
+        states = {name: services.state(name, container).__dict__ for name, container in found.items()}
+        if found:
+            with ThreadPoolExecutor(len(found)) as pool:
+                list(pool.map(lambda item: self._stop(item[0], item[1], _SERVICE_STOP_SECONDS), found.items()))
+        for follower in self._followers:
+            follower.finish()
+        self._followers.clear()
+        if states:
+            path = self.run_dir / "leases" / self.family / "states.json"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(states, indent=2) + "\n", encoding="utf-8")
+
+    def _stop(self, name: str, container: Container, seconds: int) -> None:
+        try:
+            container.stop(timeout=seconds)
+        except DockerException as error:
+            self._warn(f"{name} could not be stopped: {error}")
+
+    def _remove(self) -> None:
+        self._say("removing")
+        try:
+            self.project.down()
+        except InfrastructureError as error:
+            self._warn(f"`docker compose down` failed, removing by label instead: {error}")
+        try:
+            for run in find(self.client, self.run_id, self.family):
+                for problem in remove(self.client, run):
+                    self._warn(f"not removed: {problem}; `make sweep` tries again")
+        except DockerException as error:
+            self._warn(f"what is left could not be listed: {error}; `make sweep` removes it")
+
+    def _say(self, phase: str, detail: str = "", seconds: float | None = None) -> None:
+        rounded = None if seconds is None else round(seconds, 1)
+        self.emit(PhaseEvent(lease=self.family, phase=phase, detail=detail, seconds=rounded))
+
+    def _warn(self, message: str) -> None:
+        self.emit(NoteEvent(level="warning", message=f"{self.family}: {message}"))
+
+
+def unexpected(error: Exception) -> ServiceFailure:
+    """An error of Docker itself, in the form that the ledger keeps."""
+    return ServiceFailure(service="docker", message=f"{type(error).__name__}: {error}"[:1000])

@@ -1,0 +1,33 @@
+"""Secrets are taken out by value, in the one place where files and log lines leave the containers.
+
+Values, not names: a token that a stack trace prints carries no name. Which values are secret is said by the names of
+the environment variables that hold them. Values shorter than eight characters are not looked for: replacing them would
+destroy ordinary text, and no credential is that short.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+_SECRET_NAME = re.compile(r"(TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|CREDENTIAL|PRIVATE_KEY)", re.IGNORECASE)
+_SHORTEST = 8
+_MASK = b"[redacted]"
+
+
+def secret_values(environment: Mapping[str, str]) -> list[str]:
+    """The values of all variables whose name says that they are secret, long ones first."""
+    values = {value for name, value in environment.items() if _SECRET_NAME.search(name) and len(value) >= _SHORTEST}
+    return sorted(values, key=len, reverse=True)
+
+
+class Redactor:
+    """Replaces every occurrence of the given values in bytes."""
+
+    def __init__(self, values: Iterable[str]) -> None:
+        literals = [re.escape(value.encode()) for value in values]
+        self._pattern = re.compile(b"|".join(literals)) if literals else None
+
+    def __call__(self, data: bytes) -> bytes:
+        """`data` without the secrets."""
+        return data if self._pattern is None else self._pattern.sub(_MASK, data)

@@ -1,0 +1,88 @@
+"""What Docker says about each service of a project: running, healthy, ended and how."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import docker
+from docker.errors import NotFound
+from docker.models.containers import Container
+
+from runner.stack import labels
+from runner.stack.failure import ServiceFailure
+
+_TAIL_LINES = 20
+_SIGNALS = {137: "killed (SIGKILL)", 139: "crashed (SIGSEGV)", 134: "aborted (SIGABRT)", 143: "terminated (SIGTERM)"}
+
+
+@dataclass(frozen=True)
+class ServiceState:
+    """One container at one moment. `health` is `starting`, `healthy`, `unhealthy` or `none`."""
+
+    service: str
+    container_id: str
+    status: str
+    health: str
+    exit_code: int
+    oom_killed: bool
+    restarts: int
+    error: str
+
+    @property
+    def ended(self) -> bool:
+        """Seen to have ended: only said when Docker says so."""
+        return self.status in ("exited", "dead")
+
+    @property
+    def ending(self) -> str:
+        """How it ended, for a person."""
+        if self.oom_killed:
+            return "killed for memory (OOM); raise its memory limit or free memory on the Docker host"
+        how = _SIGNALS.get(self.exit_code, f"ended with exit code {self.exit_code}")
+        return f"{how}: {self.error}" if self.error else how
+
+
+def containers(client: docker.DockerClient, project: str) -> dict[str, Container]:
+    """Service name -> container, ended ones included. One container per service is taken."""
+    found = client.containers.list(all=True, filters={"label": f"{labels.PROJECT}={project}"}, ignore_removed=True)
+    return {container.labels[labels.SERVICE]: container for container in found}
+
+
+def state(service: str, container: Container) -> ServiceState:
+    """Ask Docker once. A container that is gone is `dead`."""
+    try:
+        container.reload()
+    except NotFound:
+        return ServiceState(service, str(container.id), "dead", "none", -1, False, 0, "the container was removed")
+    seen = container.attrs["State"]
+    health = seen.get("Health") or {}
+    return ServiceState(
+        service=service,
+        container_id=str(container.id),
+        status=str(seen["Status"]),
+        health=str(health.get("Status", "none")),
+        exit_code=int(seen.get("ExitCode", 0)),
+        oom_killed=bool(seen.get("OOMKilled", False)),
+        restarts=int(container.attrs.get("RestartCount", 0)),
+        error=str(seen.get("Error", "")),
+    )
+
+
+def log_tail(container: Container, lines: int = _TAIL_LINES) -> list[str]:
+    """The last lines of a log; empty where Docker cannot say, since this explains errors and must not add one."""
+    try:
+        raw = container.logs(tail=lines)
+    except docker.errors.DockerException:
+        return []
+    return raw.decode("utf-8", "replace").splitlines()[-lines:]
+
+
+def failure(seen: ServiceState, container: Container, message: str) -> ServiceFailure:
+    """A ServiceFailure of what was seen, with the log's end."""
+    return ServiceFailure(
+        service=seen.service,
+        message=message,
+        exit_code=seen.exit_code if seen.ended else None,
+        oom_killed=seen.oom_killed,
+        log_tail=log_tail(container),
+    )
