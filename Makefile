@@ -1,0 +1,75 @@
+# Thin on purpose: each target is one `python -m runner` command, which has --help that one can work from.
+# Variables given to make (FAMILY=qwen3 SAMPLES=4) reach it as environment variables; `make settings` lists them all.
+# GNU make answers 2 for any failed target; the exit code of the command itself is the last line that it prints.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+PY := .venv/bin/python
+PYTEST := $(PY) -m pytest
+
+.PHONY: help e2e test test-unit test-container test-e2e check doctor plan gate up down sweep settings images micro-model lock clean
+.PHONY: venv venv-dev
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+venv:
+	@sh runner/ground/venv.sh requirements.lock
+
+venv-dev:
+	@sh runner/ground/venv.sh requirements-dev.lock
+
+e2e: venv ## the main job: set up what is missing, run every planned cell, verdict, artifacts, tear down
+	@exec $(PY) -m runner e2e
+
+test: venv-dev ## all tests that need no GPU (sets up what is missing, as `make e2e` does)
+	@$(PY) -m runner images --with-tests
+	@$(PYTEST) tests/unit -n auto -q
+	@$(PYTEST) tests/container tests/e2e -v
+
+test-unit: venv-dev ## the fast part: no Docker
+	@$(PYTEST) tests/unit -n auto -q
+
+test-container: venv-dev ## real containers, scripted engine
+	@$(PY) -m runner images --with-tests
+	@$(PYTEST) tests/container -v
+
+test-e2e: venv-dev ## real SGLang
+	@$(PY) -m runner images --with-tests
+	@$(PYTEST) tests/e2e -v
+
+check: venv-dev ## formatting, lint, types, import rule
+	@.venv/bin/ruff format --check . && .venv/bin/ruff check . && .venv/bin/mypy && .venv/bin/lint-imports
+
+doctor: venv ## what is missing on this machine, and the line that mends it
+	@exec $(PY) -m runner doctor
+
+plan: venv ## what `make e2e` would run, without starting anything
+	@exec $(PY) -m runner plan
+
+gate: venv ## judge recorded artifacts again: make gate RUN=artifacts/<run id>
+	@exec $(PY) -m runner gate "$(RUN)"
+
+up: venv ## the environment for a person: URLs and a curl line
+	@exec $(PY) -m runner up
+
+down: venv ## remove what `make up` started
+	@exec $(PY) -m runner down
+
+sweep: venv ## remove what killed runs left, by our label only
+	@exec $(PY) -m runner sweep
+
+settings: venv ## every variable, with its values and default
+	@exec $(PY) -m runner settings
+
+images: venv ## build what is missing, and nothing else
+	@exec $(PY) -m runner images
+
+micro-model: venv ## train the CPU micro model of FAMILY again (minutes) into images/engine-cpu/models
+	@exec $(PY) -m runner micro-model
+
+lock: venv-dev ## pin all dependencies again, with hashes
+	@sh runner/ground/lock.sh
+
+clean: ## remove the virtual environment and caches of this checkout (images and artifacts stay)
+	@rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
