@@ -1,0 +1,191 @@
+"""The HTTP client of one session server: open, ask, read, close. Typed, without retries of its own.
+
+It decides who is to blame for a failed exchange. A connection that breaks, an engine that the session server cannot
+reach and an overloaded server are infrastructure; any other answer that is not the promised one is a failed check.
+Hidden retries are off on purpose: a request that is sent twice is a different conversation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import httpx
+import orjson
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from runner.agents.records import Health, JsonObject, OutputToken, SessionView, Usage, excerpt, read
+from runner.agents.sse import Assembler
+from runner.base.errors import InfrastructureError, VerificationError
+
+ENGINE = "engine"
+CONTROL_TIMEOUT = 30.0
+"""Seconds for requests that no engine takes part in."""
+
+
+class ServiceError(InfrastructureError):
+    """Something under the verification broke; `service` is the Compose service that the evidence points at."""
+
+    def __init__(self, service: str, message: str) -> None:
+        self.service = service
+        super().__init__(message, hint=f"see logs/{service}.log in the artifacts")
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One completion. `output_ids` (`[n_output]`) is None where the wire does not carry ids."""
+
+    id: str
+    message: JsonObject
+    finish_reason: str
+    usage: Usage | None
+    output_ids: list[int] | None
+
+
+class _Created(BaseModel):
+    model_config = ConfigDict(extra="ignore", strict=True)
+    session_id: str
+
+
+class _ChatMeta(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+    output_token_logprobs: list[list[JsonValue]] | None = None
+
+
+class _ChatChoice(BaseModel):
+    model_config = ConfigDict(extra="ignore", strict=True)
+    index: int
+    message: JsonObject
+    finish_reason: str
+    meta_info: _ChatMeta | None = None
+
+
+class _ChatReply(BaseModel):
+    model_config = ConfigDict(extra="ignore", strict=True)
+    id: str
+    choices: list[_ChatChoice]
+    usage: Usage | None = None
+
+
+class SessionClient:
+    """Talks to the session server behind `http` (whose base_url it is). `service` names it in errors."""
+
+    def __init__(self, http: httpx.AsyncClient, service: str) -> None:
+        self._http = http
+        self.service = service
+
+    async def health(self) -> Health:
+        """`GET /health`."""
+        response = await self._exchange("GET", "/health")
+        self._expect(response, 200, "health", "GET /health")
+        return Health.model_validate(read(Health, response.content, "health", "GET /health"))
+
+    async def create(self) -> str:
+        """`POST /sessions`: the id of a new session."""
+        response = await self._exchange("POST", "/sessions", {})
+        self._expect(response, 200, "create", "POST /sessions")
+        try:
+            return _Created.model_validate_json(response.content).session_id
+        except ValueError as error:
+            raise VerificationError(
+                "create", f"POST /sessions: no session_id in {excerpt(response.content)}"
+            ) from error
+
+    async def get(self, session_id: str) -> bytes:
+        """`GET /sessions/{id}`: the raw snapshot, which is evidence and is saved as it came."""
+        response = await self._exchange("GET", f"/sessions/{session_id}")
+        self._expect(response, 200, "records", "GET /sessions/{id}")
+        return response.content
+
+    async def delete(self, session_id: str) -> None:
+        """`DELETE /sessions/{id}`."""
+        response = await self._exchange("DELETE", f"/sessions/{session_id}")
+        self._expect(response, 204, "delete", "DELETE /sessions/{id}")
+
+    async def complete(self, session_id: str, body: JsonObject, timeout: float) -> Reply:
+        """One chat completion; `body["stream"]` selects the wire mode. `timeout` in seconds."""
+        path = f"/sessions/{session_id}/v1/chat/completions"
+        if body.get("stream") is True:
+            return await self._streamed(path, body, timeout)
+        response = await self._exchange("POST", path, body, timeout)
+        self._expect(response, 200, "turn", "POST chat/completions")
+        return self._read_reply(response.content)
+
+    async def post(self, path: str, body: JsonObject, timeout: float, stage: str) -> bytes:
+        """Any other POST that must be answered with 200: the body of the reply."""
+        response = await self._exchange("POST", path, body, timeout)
+        self._expect(response, 200, stage, f"POST {path.rsplit('/sessions/', 1)[-1]}")
+        return response.content
+
+    async def _streamed(self, path: str, body: JsonObject, timeout: float) -> Reply:
+        async with (
+            self._classified(),
+            self._http.stream("POST", path, content=orjson.dumps(body), headers=_JSON, timeout=timeout) as response,
+        ):
+            if response.status_code != 200:
+                await response.aread()
+                self._expect(response, 200, "turn", "POST chat/completions (stream)")
+            kind = response.headers.get("content-type", "")
+            if kind.split(";")[0].strip() != "text/event-stream":
+                raise VerificationError("sse", f"content-type is {kind!r}, expected 'text/event-stream'")
+            assembler = Assembler()
+            async for data in response.aiter_bytes():
+                assembler.feed(data)
+        streamed = assembler.reply()
+        return Reply(streamed.id, streamed.message, streamed.finish_reason, streamed.usage, None)
+
+    def _read_reply(self, content: bytes) -> Reply:
+        what = "the reply to POST chat/completions"
+        try:
+            orjson.loads(content)
+            reply = _ChatReply.model_validate_json(content)
+        except ValueError as error:
+            raise VerificationError("turn", f"{what} is not a completion ({error}): {excerpt(content)}") from error
+        if len(reply.choices) != 1 or reply.choices[0].index != 0:
+            raise VerificationError("turn", f"{what} has {len(reply.choices)} choices, expected one with index 0")
+        choice = reply.choices[0]
+        ids: list[int] | None = None
+        if choice.meta_info is not None and choice.meta_info.output_token_logprobs is not None:
+            ids = [OutputToken(None, _token_id(entry)).token_id for entry in choice.meta_info.output_token_logprobs]
+        return Reply(reply.id, choice.message, choice.finish_reason, reply.usage, ids)
+
+    async def _exchange(
+        self, method: str, path: str, body: JsonObject | None = None, timeout: float = CONTROL_TIMEOUT
+    ) -> httpx.Response:
+        content = None if body is None else orjson.dumps(body)
+        async with self._classified():
+            return await self._http.request(
+                method, path, content=content, headers=_JSON if content is not None else None, timeout=timeout
+            )
+
+    @asynccontextmanager
+    async def _classified(self) -> AsyncIterator[None]:
+        try:
+            yield
+        except httpx.TransportError as error:
+            detail = str(error) or "no detail"
+            raise ServiceError(self.service, f"{self.service}: {type(error).__name__}: {detail}") from error
+
+    def _expect(self, response: httpx.Response, status: int, stage: str, what: str) -> None:
+        if response.status_code == status:
+            return
+        body = response.content
+        text = f"{what} answered {response.status_code}, expected {status}: {excerpt(body)}"
+        if response.status_code == 502 and b"backend transport error" in body:
+            raise ServiceError(ENGINE, f"{self.service} cannot reach the engine: {text}")
+        if response.status_code == 503:
+            raise ServiceError(self.service, text)
+        raise VerificationError(stage, text)
+
+
+_JSON = {"content-type": "application/json"}
+
+
+def _token_id(entry: list[JsonValue]) -> int:
+    if len(entry) < 2 or not isinstance(entry[1], int) or isinstance(entry[1], bool):
+        raise VerificationError("turn", f"an entry of output_token_logprobs is not [logprob, id, ...]: {entry!r}")
+    return entry[1]
+
+
+__all__ = ["ENGINE", "Reply", "ServiceError", "SessionClient", "SessionView"]

@@ -1,0 +1,85 @@
+"""What an agent sent and received, turn by turn: the runner's own side of the story.
+
+The oracle compares it with what the server recorded. It is saved beside the server's snapshot, so that a run can be
+judged again without any container.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pydantic import TypeAdapter
+
+from runner.agents.records import JsonObject
+from runner.base.terms import WireFormat
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """A reply that did not become history: the request was made again from the same parent."""
+
+    cause: str
+    finish_reason: str | None
+    seed: int | None
+    response_id: str
+    reply: JsonObject
+
+
+@dataclass(frozen=True)
+class TurnLog:
+    """One turn whose reply became history.
+
+    `parent` is the number of the turn whose reply is the last sampled assistant message of the request, None for the
+    first. `messages` is the whole history as sent. `output_ids` are the ids that the client saw, `[n_output]`, None
+    where the wire does not carry them (streams). `seconds` covers the rejected attempts as well.
+    """
+
+    turn: int
+    action: str
+    parent: int | None
+    messages: list[JsonObject]
+    reply: JsonObject
+    response_id: str
+    finish_reason: str
+    prompt_tokens: int
+    completion_tokens: int
+    seconds: float
+    seed: int | None = None
+    output_ids: list[int] | None = None
+    rejected: list[Rejected] = field(default_factory=list)
+
+
+@dataclass
+class Transcript:
+    """One session as its agent saw it. Filled while it is driven, so that a broken-off session has one as well."""
+
+    wire: WireFormat
+    stream: bool
+    seed: int
+    session_id: str = ""
+    driver_events: list[str] = field(default_factory=list)
+    turns: list[TurnLog] = field(default_factory=list)
+    unfinished: list[Rejected] = field(default_factory=list)
+    """Rejected replies of a turn that never got a good one."""
+
+    @property
+    def path(self) -> list[TurnLog]:
+        """The turns that must survive at the server: from the first turn to the last one, by `parent`."""
+        by_number = {turn.turn: turn for turn in self.turns}
+        chain: list[TurnLog] = []
+        number = self.turns[-1].turn if self.turns else None
+        while number is not None:
+            chain.append(by_number[number])
+            number = chain[-1].parent
+        return chain[::-1]
+
+    @property
+    def retries(self) -> dict[str, int]:
+        """Rejected replies by cause."""
+        counts: dict[str, int] = {}
+        for rejected in [*(item for turn in self.turns for item in turn.rejected), *self.unfinished]:
+            counts[rejected.cause] = counts.get(rejected.cause, 0) + 1
+        return counts
+
+
+TRANSCRIPT_ADAPTER: TypeAdapter[Transcript] = TypeAdapter(Transcript)
