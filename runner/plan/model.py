@@ -12,7 +12,21 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from runner.base.settings import EngineKind
 from runner.base.terms import CellId, Lane, Role
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "EngineKind",
+    "FailureMode",
+    "Limits",
+    "Matcher",
+    "Plan",
+    "PlannedCell",
+    "PlannedLease",
+    "PlannedSample",
+    "SystemExpectation",
+]
 
 SCHEMA_VERSION = 1
 
@@ -29,11 +43,18 @@ class FailureMode(StrEnum):
     APPEND_USER = "append_user"
 
 
-class EngineKind(StrEnum):
-    """Where the engine runs."""
+class SystemExpectation(StrEnum):
+    """Whether the Anthropic lane must, or must not, put a system message into the middle of a conversation."""
 
-    CPU = "cpu"
-    GPU = "gpu"
+    REQUIRED = "required"
+    FORBIDDEN = "forbidden"
+
+
+class Matcher(StrEnum):
+    """How a replayed assistant message is compared with the stored one."""
+
+    STRICT = "strict"
+    LOOSE_TOOL_CALL = "loose_tool_call"
 
 
 class PlannedSample(_Model):
@@ -45,7 +66,10 @@ class PlannedSample(_Model):
 
 
 class Limits(_Model):
-    """What the gate tolerates in a cell. Ratios are samples with a mismatch / samples."""
+    """What the gate tolerates in a cell. Ratios are samples with a mismatch / samples.
+
+    `retries` is the highest number of retries in the whole cell, None for no limit.
+    """
 
     soft: Annotated[float, Field(ge=0, le=1)]
     content: Annotated[float, Field(ge=0, le=1)] = 0.0
@@ -68,9 +92,12 @@ class PlannedCell(_Model):
     temperature: Annotated[float, Field(ge=0)] = 0.7
     max_tokens: Annotated[int, Field(ge=1)] = 256
     turn_timeout: Annotated[float, Field(gt=0)] = 180.0
+    message_matcher: Matcher = Matcher.STRICT
+    intermediate_system: SystemExpectation | None = None
+    """Only in an Anthropic lane: what the route must offer, compared with `/health` before any request."""
     limits: Limits
     required_events: list[str] = Field(default_factory=list)
-    """Driver events that every sample must show."""
+    """Driver events that every sample must show, each as often as it is listed."""
     required_once: list[str] = Field(default_factory=list)
     """Driver events that at least one sample of the cell must show."""
 
@@ -97,6 +124,12 @@ class PlannedLease(_Model):
     tensor_parallel: Annotated[int, Field(ge=1)] = 1
     expert_parallel: Annotated[int, Field(ge=1)] = 1
     speculative: str = ""
+    """`EAGLE <num steps>-<eagle top-k>-<draft tokens>`, or empty for none."""
+    engine_args: list[str] = Field(default_factory=list)
+    """Further launch arguments of the engine that this family needs."""
+    workers: Annotated[int, Field(ge=1)] = 1
+    """Session-server processes per version."""
+    deprecated: bool = False
     ready_timeout: Annotated[float, Field(gt=0)]
     """Seconds from start to a proven one-token generation."""
 

@@ -1,0 +1,334 @@
+"""Every environment variable that the host commands know, in one model.
+
+The names have no prefix because they are also make variables (`make e2e FAMILY=qwen3 SAMPLES=4`). An empty value
+counts as unset. All problems are found before anything starts and come in one error. What a name means - which
+families exist, which lane a family can run - is decided by `runner.plan`, which sees the families file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, ValidationError
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from runner.base.errors import ConfigurationError
+from runner.base.terms import CellId, Lane
+
+
+class EngineKind(StrEnum):
+    """Where the engine runs."""
+
+    CPU = "cpu"
+    GPU = "gpu"
+
+
+ALL = "all"
+"""As a family or lane: every one that there is. Naming none by name, it may include some that cannot run."""
+
+DEFAULT_STALL_TIMEOUT = {EngineKind.CPU: 120.0, EngineKind.GPU: 300.0}
+"""Seconds; a GPU turn may sample thousands of tokens before anything is visible."""
+DEFAULT_TIMEOUT = {EngineKind.CPU: 1800.0, EngineKind.GPU: 5400.0}
+"""Seconds for all lanes of a lease, which run at the same time."""
+
+_SHARD = re.compile(r"([1-9][0-9]*)/([1-9][0-9]*)\Z")
+_NAME = re.compile(r"[a-z0-9][a-z0-9_.]*(-[a-z0-9_.]+)*\Z")
+_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]*\Z")
+_ANTHROPIC_ON_V1 = "Anthropic verification requires session server v2 (use v2-anthropic)"
+
+
+def _items(value: object) -> list[str]:
+    items = value.split(",") if isinstance(value, str) else list(value) if isinstance(value, Sequence) else [value]
+    names = [str(item).strip() for item in items]
+    if "" in names:
+        raise ValueError("has an empty item")
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    if doubled:
+        raise ValueError(f"names {', '.join(doubled)} twice")
+    return names
+
+
+def _names(value: object) -> tuple[str, ...]:
+    names = _items(value)
+    wrong = [name for name in names if not _NAME.match(name)]
+    if wrong:
+        raise ValueError(f"{', '.join(map(repr, wrong))} is not a name")
+    if ALL in names and len(names) > 1:
+        raise ValueError(f"{ALL!r} stands alone")
+    return tuple(names)
+
+
+def _lanes(value: object) -> tuple[Lane, ...]:
+    names = _items(value)
+    if names == [ALL]:
+        return tuple(Lane)
+    problems = []
+    for name in names:
+        if name == "v1-anthropic":
+            problems.append(_ANTHROPIC_ON_V1)
+        elif name not in tuple(Lane):
+            problems.append(f"{name!r} is not a lane")
+    if problems:
+        raise ValueError("; ".join(problems))
+    return tuple(Lane(name) for name in names)
+
+
+def _cells(value: object) -> tuple[CellId, ...]:
+    cells, problems = [], []
+    for name in _items(value):
+        if name.split("/")[1:2] == ["v1-anthropic"]:
+            problems.append(_ANTHROPIC_ON_V1)
+            continue
+        try:
+            cells.append(CellId.parse(name))
+        except ValueError as error:
+            problems.append(str(error))
+    if problems:
+        raise ValueError("; ".join(problems))
+    return tuple(cells)
+
+
+def _gpus(value: object) -> tuple[int, ...]:
+    names = _items(value)
+    wrong = [name for name in names if not name.isascii() or not name.isdigit()]
+    if wrong:
+        raise ValueError(f"{', '.join(map(repr, wrong))} is not a device index")
+    return tuple(int(name) for name in names)
+
+
+def _shard(value: object) -> str:
+    match = _SHARD.match(str(value))
+    if not match:
+        raise ValueError("is not i/n")
+    if int(match[1]) > int(match[2]):
+        raise ValueError(f"there is no part {match[1]} of {match[2]}")
+    return str(value)
+
+
+def _switched_on(value: object) -> bool:
+    return str(value).lower() not in ("0", "false", "no", "off")
+
+
+def _image(value: object) -> str:
+    if not _IMAGE.match(str(value)):
+        raise ValueError("is not an image reference")
+    return str(value)
+
+
+def _field(default: Any, doc: str, allowed: str, *, shown: str = "", **bounds: Any) -> Any:
+    """A variable with its doc. `allowed` is what a wrong value is answered with; `shown` the default in words."""
+    return Field(default, description=doc, json_schema_extra={"allowed": allowed, "shown": shown}, **bounds)
+
+
+_SECONDS = "seconds, more than 0"
+
+
+class Settings(BaseSettings):
+    """What the environment says. Fields left None take a default that depends on family or engine."""
+
+    model_config = SettingsConfigDict(env_ignore_empty=True, extra="ignore", frozen=True, allow_inf_nan=False)
+
+    family: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)] = _field(
+        ("qwen3",), "Model families to verify.", "names of the families file, comma separated, or all", shown="qwen3"
+    )
+    lanes: Annotated[tuple[Lane, ...], NoDecode, BeforeValidator(_lanes)] = _field(
+        tuple(Lane), "Lanes to run.", f"{', '.join(Lane)}, comma separated, or all", shown="all"
+    )
+    scenarios: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)] = _field(
+        ("baseline",), "Scenarios to run in every lane.", "baseline", shown="baseline"
+    )
+    cell: Annotated[tuple[CellId, ...], NoDecode, BeforeValidator(_cells)] = _field(
+        (),
+        "Run exactly these cells, instead of FAMILY x LANES x SCENARIOS.",
+        "family/lane or family/lane/scenario, comma separated",
+        shown="unset",
+    )
+    engine: EngineKind = _field(
+        EngineKind.CPU, "Where the engine runs: a micro model on the CPU, or the family's model on GPUs.", "cpu or gpu"
+    )
+    gpus: Annotated[tuple[int, ...], NoDecode, BeforeValidator(_gpus)] = _field(
+        (), "GPU devices that may be used (ENGINE=gpu).", "device indices, comma separated, each once", shown="all free"
+    )
+    samples: int | None = _field(
+        None, "Sessions to drive in every cell.", "a whole number, at least 1", shown="the family's: 2 on CPU", ge=1
+    )
+    cycles: int | None = _field(
+        None, "Cycles of the OpenAI schedule.", "a whole number, at least 1", shown="the family's", ge=1
+    )
+    seed: int = _field(
+        1,
+        "Seed of the run; the seed of every sample is derived from it.",
+        "a whole number, 0 to 2**63-1",
+        ge=0,
+        lt=2**63,
+    )
+    shard: Annotated[str, BeforeValidator(_shard)] = _field(
+        "1/1", "Run the i-th of n parts of the plan; families are dealt out in turn.", "i/n with 1 <= i <= n"
+    )
+    keep: bool = _field(False, "Leave the containers running after the run.", "1 or 0")
+    timeout: float | None = _field(
+        None,
+        "Seconds for all verification of a lease, once its stack is ready.",
+        _SECONDS,
+        shown="1800, GPU 5400",
+        gt=0,
+    )
+    stall_timeout: float | None = _field(
+        None, "Seconds without any progress after which a lane is ended.", _SECONDS, shown="120, GPU 300", gt=0
+    )
+    ready_timeout: float | None = _field(
+        None, "Seconds from start of the engine to its first proven token.", _SECONDS, shown="the family's", gt=0
+    )
+    workers: int = _field(1, "Session-server workers per version.", "a whole number, at least 1", ge=1)
+    base_image: Annotated[str, BeforeValidator(_image)] | None = _field(
+        None,
+        "Base image of everything that is built here.",
+        "an image reference",
+        shown="python:3.11-slim-bookworm, or an offline stand-in",
+    )
+    engine_image: Annotated[str, BeforeValidator(_image)] | None = _field(
+        None,
+        "Engine image to run instead of the one built here (CPU) or pinned (GPU).",
+        "an image reference",
+        shown="unset",
+    )
+    session_image: Annotated[str, BeforeValidator(_image)] | None = _field(
+        None, "Session-server image to verify instead of the one built here.", "an image reference", shown="unset"
+    )
+    artifacts: Path = _field(Path("artifacts"), "Directory that gets one directory per run.", "a path")
+    families_file: Path | None = _field(
+        None, "Families file to use instead of the package's own.", "a path to a TOML file", shown="unset"
+    )
+    ci: Annotated[bool, BeforeValidator(_switched_on)] = _field(
+        False, "Set by CI systems: plain lines instead of a live table.", "anything; 0, false, no and off mean no"
+    )
+    github_actions: Annotated[bool, BeforeValidator(_switched_on)] = _field(
+        False, "Set by GitHub Actions: failures become annotations.", "anything; 0, false, no and off mean no"
+    )
+    github_step_summary: Path | None = _field(
+        None, "Set by GitHub Actions: the file that gets summary.md.", "a path", shown="unset"
+    )
+
+    def named(self, field: str) -> bool:
+        """Whether this field was asked for by name: set, and not by `all`. What is named must be able to run."""
+        if field not in self.model_fields_set:
+            return False
+        value = {"family": self.family, "lanes": self.lanes, "scenarios": self.scenarios, "cell": self.cell}[field]
+        return value != (ALL,) and value != tuple(Lane)
+
+    @property
+    def stall_seconds(self) -> float:
+        """The stall time-out in force, seconds."""
+        return DEFAULT_STALL_TIMEOUT[self.engine] if self.stall_timeout is None else self.stall_timeout
+
+    @property
+    def lease_seconds(self) -> float:
+        """The time-out in force for the verification of a lease, seconds."""
+        return DEFAULT_TIMEOUT[self.engine] if self.timeout is None else self.timeout
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One row of the documentation: what a person can set, what it may hold, what holds when it is unset."""
+
+    name: str
+    doc: str
+    allowed: str
+    default: str
+
+
+def variables() -> list[Variable]:
+    """Every variable, in the order of the model."""
+    return [
+        Variable(field.upper(), info.description or "", _extra(field, "allowed"), _default(field))
+        for field, info in Settings.model_fields.items()
+    ]
+
+
+def describe() -> str:
+    """The variables as text for `--help`, two lines each."""
+    width = max(len(variable.name) for variable in variables())
+    return "\n".join(
+        f"  {variable.name:<{width}}  {variable.doc}\n  {'':<{width}}  {variable.allowed} [default: {variable.default}]"
+        for variable in variables()
+    )
+
+
+def describe_markdown() -> str:
+    """The variables as a Markdown table for the documentation."""
+    rows = [f"| `{v.name}` | {v.doc} | {v.allowed} | {v.default} |" for v in variables()]
+    return "\n".join(["| variable | what it does | values | default |", "|---|---|---|---|", *rows]) + "\n"
+
+
+def read_settings(overrides: Mapping[str, object] | None = None) -> tuple[Settings, list[str]]:
+    """The settings and every problem with them, so that later stages can add theirs before anything is raised.
+
+    A field with a problem holds its default in the returned settings. `overrides` are command line options by field
+    name; they win over the environment, and None means not given.
+    """
+    given: dict[str, Any] = {name: value for name, value in (overrides or {}).items() if value is not None}
+    try:
+        settings = Settings(**given)
+    except ValidationError as error:
+        problems: list[str] = []
+        bad: dict[str, Any] = {}
+        for detail in error.errors():
+            field = str(detail["loc"][0])
+            if field in bad:
+                continue
+            bad[field] = Settings.model_fields[field].get_default()
+            problems.append(_problem(field, detail["input"], detail["type"], detail["msg"]))
+        settings = Settings(**(given | bad))
+        return settings, problems + _conflicts(settings, skip=set(bad))
+    return settings, _conflicts(settings, skip=set())
+
+
+def load_settings(overrides: Mapping[str, object] | None = None) -> Settings:
+    """The settings, or one ConfigurationError with every problem that they have."""
+    settings, problems = read_settings(overrides)
+    if problems:
+        raise ConfigurationError(problems)
+    return settings
+
+
+def _problem(field: str, value: object, kind: str, message: str) -> str:
+    said = f": {message.removeprefix('Value error, ')}" if kind == "value_error" else ""
+    return f"{field.upper()}={str(value)!r}{said}; allowed: {_extra(field, 'allowed')}"
+
+
+def _conflicts(settings: Settings, skip: set[str]) -> list[str]:
+    """Values that are fine alone and contradict each other. Fields in `skip` have a problem of their own."""
+    problems = []
+    if settings.gpus and settings.engine is EngineKind.CPU and not skip & {"gpus", "engine"}:
+        shown = ",".join(map(str, settings.gpus))
+        problems.append(f"GPUS={shown!r} is for ENGINE=gpu, and ENGINE is 'cpu'; set ENGINE=gpu or unset GPUS")
+    for cell in settings.cell:
+        for field, part, named in (
+            ("family", cell.family, settings.family),
+            ("lanes", cell.lane, settings.lanes),
+            ("scenarios", cell.scenario, settings.scenarios),
+        ):
+            if field not in skip and settings.named(field) and part not in named:
+                problems.append(
+                    f"CELL={str(cell)!r} is outside {field.upper()}={','.join(named)!r}; CELL alone is enough, unset"
+                    f" {field.upper()}"
+                )
+    return problems
+
+
+def _extra(field: str, key: str) -> str:
+    extra = Settings.model_fields[field].json_schema_extra
+    return str(extra[key]) if isinstance(extra, dict) else ""
+
+
+def _default(field: str) -> str:
+    shown = _extra(field, "shown")
+    if shown:
+        return shown
+    default = Settings.model_fields[field].get_default()
+    return str(int(default)) if isinstance(default, bool) else str(default)

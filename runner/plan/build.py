@@ -1,0 +1,278 @@
+"""Makes the plan: families x lanes x scenarios, with seeds, limits and the reason for every cell that will not run.
+
+Pure: what the plan says follows from its arguments alone, so that the same arguments give the same plan, and a cell
+that is planned alone (CELL=...) is driven exactly as it was in the whole matrix. Asking by name for something that
+cannot run is an error; what merely falls out of `all` or of a default is planned as not applicable, with its reason.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Collection, Iterable, Mapping
+from datetime import UTC, datetime
+
+from runner.base.errors import ConfigurationError
+from runner.base.settings import ALL, Settings, read_settings
+from runner.base.terms import CellId, Lane, Role, WireFormat
+from runner.plan.families import Families, FamiliesFile, Family, read_families
+from runner.plan.model import EngineKind, Limits, Matcher, Plan, PlannedCell, PlannedLease, PlannedSample
+
+SCENARIOS = ("baseline",)
+"""Every scenario that there is."""
+
+BUILT_LANES = frozenset({Lane.V1_OPENAI})
+"""The lanes that this version can drive."""
+
+MODELS = "/models"
+"""Where engine, session servers and runner see the micro models."""
+
+TURN_TIMEOUT = 180.0
+"""Seconds that one request may take; upstream's verifier waits as long."""
+
+ANTHROPIC_ROUND = (
+    ("anthropic_tool_use", "anthropic_tool_result_string", "anthropic_text"),
+    ("anthropic_tool_use", "anthropic_tool_result_list", "anthropic_text"),
+    ("anthropic_tool_use", "anthropic_tool_result_string", "anthropic_text"),
+)
+"""Driver events of the three rounds of an Anthropic sample."""
+
+_ROLE_EVENTS = {Role.USER: "append_user", Role.SYSTEM: "append_system", Role.ASSISTANT: "append_assistant"}
+_SEED_SPACE = 2**30
+"""Below 2**31 with room for the 1,000,000 that every retry adds."""
+
+
+def new_run_id(now: datetime) -> str:
+    """A run id that sorts by time and may be part of a Compose project name: `20260102-030405-9f3a1c` (UTC)."""
+    return f"{now.astimezone(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+
+
+def sample_seed(seed: int, cell: CellId, index: int) -> int:
+    """The seed of one sample, in [0, 2**30): it depends on run seed, cell and index, not on what else is planned."""
+    digest = hashlib.sha256(f"{seed}:{cell}:{index}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") % _SEED_SPACE
+
+
+def prepare_plan(
+    overrides: Mapping[str, object] | None = None,
+    *,
+    run_id: str,
+    now: datetime,
+    versions: Mapping[str, str],
+    built: Collection[Lane] = BUILT_LANES,
+) -> tuple[Settings, Families, Plan]:
+    """Environment and command line options (`overrides`, by field name) to a plan, with all problems in one error.
+
+    Raises:
+        ConfigurationError: every problem of the settings, of the families file and of the two together.
+    """
+    settings, problems = read_settings(overrides)
+    file = read_families(settings.families_file)
+    problems += file.problems + _unknown(settings, file)
+    if not problems:
+        problems += _impossible(settings, file.families, built)
+    if problems:
+        raise ConfigurationError(problems)
+    plan = build_plan(settings, file.families, run_id=run_id, now=now, versions=versions, built=built)
+    return settings, file.families, plan
+
+
+def build_plan(
+    settings: Settings,
+    families: Families,
+    *,
+    run_id: str,
+    now: datetime,
+    versions: Mapping[str, str],
+    built: Collection[Lane] = BUILT_LANES,
+) -> Plan:
+    """The plan for these settings.
+
+    Args:
+        built: the lanes that this version can drive; a planned cell of another lane is not applicable.
+        versions: what was found out about versions and digests; goes into the plan as it is.
+
+    Raises:
+        ConfigurationError: every name that does not exist and everything that was asked for by name and cannot run.
+    """
+    problems = _unknown(settings, FamiliesFile(families, tuple(families), [])) or _impossible(settings, families, built)
+    if problems:
+        raise ConfigurationError(problems)
+    cells = [plan_cell(settings, families[cell.family], cell, built) for cell in _wanted(settings, families)]
+    mine = _share(settings.shard, cells)
+    cells = [cell for cell in cells if cell.family in mine]
+    runnable = {cell.family for cell in cells if cell.applicable}
+    return Plan(
+        run_id=run_id,
+        created_at=now,
+        seed=settings.seed,
+        shard=settings.shard,
+        stall_timeout=settings.stall_seconds,
+        timeout=settings.lease_seconds,
+        leases=[plan_lease(settings, name, families[name]) for name in families if name in runnable],
+        cells=cells,
+        versions=dict(versions),
+    )
+
+
+def plan_cell(settings: Settings, family: Family, cell: CellId, built: Collection[Lane] = BUILT_LANES) -> PlannedCell:
+    """One cell of the plan, applicable or not."""
+    anthropic = cell.lane.wire is WireFormat.ANTHROPIC
+    reason = why_not(settings, family, cell.lane, built)
+    count = settings.samples or family.samples.of(settings.engine)
+    # Not from the place in the plan: a cell that is run again alone must get the same wire modes.
+    first = list(Lane).index(cell.lane)
+    soft = family.soft_threshold.anthropic if anthropic else family.soft_threshold.openai
+    return PlannedCell(
+        family=cell.family,
+        lane=cell.lane,
+        scenario=cell.scenario,
+        applicable=not reason,
+        reason=reason,
+        samples=[
+            PlannedSample(index=index, seed=sample_seed(settings.seed, cell, index), stream=(first + index) % 2 == 0)
+            for index in range(0 if reason else count)
+        ],
+        cycles=settings.cycles or family.cycles,
+        append_roles=family.append_roles,
+        failure_mode=family.failure_mode,
+        max_trim_tokens=family.max_trim_tokens,
+        temperature=family.temperature,
+        max_tokens=family.response_budget.of(settings.engine),
+        turn_timeout=TURN_TIMEOUT,
+        message_matcher=Matcher.LOOSE_TOOL_CALL if anthropic else Matcher.STRICT,
+        intermediate_system=family.anthropic_intermediate_system_expectation if anthropic else None,
+        limits=Limits(soft=0.0 if soft is None else soft, content=family.content_limit),
+        required_events=_required_anthropic(family) if anthropic else _required_openai(family),
+        required_once=[] if anthropic else ["append_tool"],
+    )
+
+
+def plan_lease(settings: Settings, name: str, family: Family) -> PlannedLease:
+    """The lease of one family."""
+    gpu = settings.engine is EngineKind.GPU
+    return PlannedLease(
+        family=name,
+        model=family.model if gpu else f"{MODELS}/{name}",
+        tokenizer=family.model if gpu else f"{MODELS}/{name}",
+        tito_model=family.tito_model,
+        reasoning_parser=family.reasoning_parser,
+        tool_call_parser=family.tool_call_parser,
+        context_length=family.context_length.of(settings.engine),
+        engine=settings.engine,
+        gpus=family.gpus if gpu else 0,
+        tensor_parallel=family.tensor_parallel if gpu else 1,
+        expert_parallel=family.expert_parallel if gpu else 1,
+        speculative=str(family.speculative) if gpu and family.speculative else "",
+        engine_args=engine_args(family) if gpu else [],
+        ready_timeout=settings.ready_timeout or family.ready_timeout.of(settings.engine),
+        workers=settings.workers,
+        deprecated=family.deprecated,
+    )
+
+
+def engine_args(family: Family) -> list[str]:
+    """Launch arguments of the GPU engine beyond model, parsers, context length and parallelism."""
+    arguments = []
+    if family.speculative:
+        arguments += [
+            *("--speculative-algorithm", "EAGLE"),
+            *("--speculative-num-steps", str(family.speculative.num_steps)),
+            *("--speculative-eagle-topk", str(family.speculative.eagle_topk)),
+            *("--speculative-num-draft-tokens", str(family.speculative.draft_tokens)),
+        ]
+    if not family.prefill_cuda_graph:
+        arguments += ["--cuda-graph-backend-prefill", "disabled"]
+    return arguments
+
+
+def why_not(settings: Settings, family: Family, lane: Lane, built: Collection[Lane]) -> str:
+    """Why this lane of this family cannot run, or an empty string where it can."""
+    if lane.wire is WireFormat.ANTHROPIC and not family.verify_anthropic:
+        return f"the family opts out of Anthropic verification: {family.anthropic_opt_out}"
+    if settings.engine is EngineKind.CPU and not family.micro_model:
+        return "there is no micro model of this family; only ENGINE=gpu can run it"
+    if lane not in built:
+        return f"this version does not drive {lane} yet"
+    return ""
+
+
+def _required_openai(family: Family) -> list[str]:
+    return ["rollback", *(event for role, event in _ROLE_EVENTS.items() if role in family.append_roles)]
+
+
+def _required_anthropic(family: Family) -> list[str]:
+    system = ["anthropic_system"] if family.anthropic_intermediate_system_expectation == "required" else []
+    *rounds, last = ANTHROPIC_ROUND
+    return [*(event for events in rounds for event in events), *system, *last]
+
+
+def _wanted(settings: Settings, families: Families) -> list[CellId]:
+    if settings.cell:
+        return list(settings.cell)
+    chosen = [name for name in families if settings.family == (ALL,) or name in settings.family]
+    scenarios = SCENARIOS if settings.scenarios == (ALL,) else settings.scenarios
+    lanes = [lane for lane in Lane if lane in settings.lanes]
+    return [CellId(name, lane, scenario) for name in chosen for lane in lanes for scenario in scenarios]
+
+
+def _share(shard: str, cells: Iterable[PlannedCell]) -> set[str]:
+    """The families of this shard. Those that run are dealt out first, so that every shard gets work if there is any."""
+    index, count = (int(part) for part in shard.split("/"))
+    cells = list(cells)
+    runs = {cell.family: None for cell in cells if cell.applicable}
+    rests = {cell.family: None for cell in cells if cell.family not in runs}
+    return {family for place, family in enumerate([*runs, *rests]) if place % count == index - 1}
+
+
+def _unknown(settings: Settings, file: FamiliesFile) -> list[str]:
+    """Names that do not exist. Families are not judged where the file could not be read."""
+    problems = []
+    if file.declared is not None:
+        known = ", ".join(file.declared)
+        if settings.family != (ALL,) and not settings.cell:
+            missing = [name for name in settings.family if name not in file.declared]
+            problems += [f"FAMILY={name!r}: no such family; allowed: {known}, or all" for name in missing]
+        for cell in settings.cell:
+            if cell.family not in file.declared:
+                problems.append(f"CELL={str(cell)!r}: no such family {cell.family!r}; allowed: {known}")
+    if settings.scenarios != (ALL,) and not settings.cell:
+        missing = [name for name in settings.scenarios if name not in SCENARIOS]
+        problems += [
+            f"SCENARIOS={name!r}: no such scenario; allowed: {', '.join(SCENARIOS)}, or all" for name in missing
+        ]
+    for cell in settings.cell:
+        if cell.scenario not in SCENARIOS:
+            problems.append(f"CELL={str(cell)!r}: no such scenario; allowed: {', '.join(SCENARIOS)}")
+    return problems
+
+
+def _impossible(settings: Settings, families: Families, built: Collection[Lane]) -> list[str]:
+    """What was asked for by name and cannot run. All names must be known."""
+    reasons = {cell: why_not(settings, families[cell.family], cell.lane, built) for cell in _wanted(settings, families)}
+    problems = []
+    if settings.cell:
+        problems += [f"CELL={str(cell)!r} cannot run: {reason}" for cell, reason in reasons.items() if reason]
+    else:
+        for field, names in (("family", settings.family), ("lanes", settings.lanes)):
+            if not settings.named(field):
+                continue
+            for name in names:
+                concerned = [reason for cell, reason in reasons.items() if name in (cell.family, cell.lane)]
+                if all(concerned):
+                    problems.append(f"{field.upper()}={str(name)!r} cannot run: {'; '.join(dict.fromkeys(concerned))}")
+    running = list(dict.fromkeys(cell.family for cell, reason in reasons.items() if not reason))
+    if not running and not problems:
+        problems.append(f"nothing can run: {'; '.join(dict.fromkeys(reasons.values()))}")
+    shards = int(settings.shard.split("/")[1])
+    if running and shards > len(running):
+        problems.append(
+            f"SHARD={settings.shard!r} leaves shards with nothing to run: only {', '.join(running)} can run; allowed:"
+            f" at most {len(running)} shard{'s' if len(running) > 1 else ''}"
+        )
+    if settings.gpus:
+        for name in running:
+            if len(settings.gpus) < families[name].gpus:
+                shown = ",".join(map(str, settings.gpus))
+                problems.append(f"GPUS={shown!r}: family {name} needs {families[name].gpus} devices")
+    return problems
