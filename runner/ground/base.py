@@ -19,7 +19,7 @@ from runner.base.errors import InfrastructureError
 from runner.base.events import Emit, NoteEvent, PhaseEvent
 from runner.ground import packages
 from runner.ground.client import Docker
-from runner.ground.daemon import MACHINE
+from runner.ground.engine import MACHINE
 from runner.ground.lock import held
 from runner.ground.shell import Run, run
 from runner.ground.site import IMAGE_PREFIX, LABEL, Site

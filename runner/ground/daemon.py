@@ -12,26 +12,19 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-import docker
-from docker.errors import DockerException
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from runner.base.errors import InfrastructureError
 from runner.base.events import Emit, NoteEvent, PhaseEvent
 from runner.ground import packages
 from runner.ground.client import Docker
+from runner.ground.engine import MACHINE, Engine, Found, answering, check_api, find, where
 from runner.ground.lock import held
 from runner.ground.process import Alive, alive, spawn
 from runner.ground.shell import Run, run
-
-MACHINE = "machine"
-"""The `lease` of events that belong to the machine and not to a lease."""
-
-MIN_API = (1, 41)
-"""Docker 20.10: the oldest engine that this is tested with."""
 
 _TRIES = 3
 _POLL = 0.5
@@ -39,24 +32,6 @@ _POLL = 0.5
 
 _READY = 60.0
 """Seconds that one start may take; usually about five, twenty on a busy machine."""
-
-
-@dataclass(frozen=True)
-class Engine:
-    """An engine that answered. `env` is what other clients (SDK, Compose) need to reach the same one."""
-
-    version: str
-    api_version: str
-    client_version: str
-    context: str
-    host: str
-    env: dict[str, str] = field(default_factory=dict)
-    started: bool = False
-
-    @property
-    def builder(self) -> str:
-        """Name of the buildx builder that works on this engine's own images."""
-        return "default" if "DOCKER_HOST" in self.env else self.context
 
 
 @dataclass(frozen=True)
@@ -98,41 +73,28 @@ class Machine:
         return self.run_dir / "docker/containerd/containerd.pid"
 
 
-def find(client: Docker) -> tuple[Engine | None, str]:
-    """The engine the command line talks to, or None and what the command line said instead."""
-    versions, result = client.versions()
-    if versions.server is None:
-        return None, "" if result.missing else result.tail(4)
-    context = client.context()
-    env = {}
-    if context.name != "default" and not context.tls and context.host:
-        env["DOCKER_HOST"] = context.host  # the SDK does not read contexts
-    server = versions.server
-    engine = Engine(server.version, server.api_version, versions.client.version, context.name, context.host, env)
-    return engine, ""
-
-
 def ensure(emit: Emit, *, machine: Machine | None = None, client: Docker | None = None, run: Run = run) -> Engine:
     """An engine that answers, started if need be. Raises InfrastructureError with the line to run."""
     machine = machine or Machine.here()
     client = client or Docker(run=run)
-    engine, said = find(client)
+    found = find(client)
+    engine = found.engine
     if engine is None:
-        refuse(machine, client, said)
+        refuse(machine, client, found)
         with held(machine.lock, timeout=900.0, waiting=_waiting(emit)):
-            engine, _ = find(client)  # whoever held the lock has perhaps started it
-            if engine is None:
-                engine = _set_up(machine, client, emit, run)
-    _check_api(engine)
-    emit(NoteEvent(message=f"Docker engine {engine.version} (API {engine.api_version}), {_where(engine)}"))
+            # whoever held the lock has perhaps started it
+            engine = find(client).engine or _set_up(machine, client, emit, run)
+    check_api(engine)
+    emit(NoteEvent(message=f"Docker engine {engine.version} (API {engine.api_version}), {where(engine)}"))
     return engine
 
 
-def refuse(machine: Machine, client: Docker, said: str) -> None:
-    """Raise InfrastructureError unless an engine may be set up here. `said` is the command line's own error."""
-    if client.versions()[1].missing:
+def refuse(machine: Machine, client: Docker, found: Found) -> None:
+    """Raise InfrastructureError unless an engine may be set up here, after `found` has none."""
+    if found.no_client:
         _refuse_without_client(machine)
-    context = client.context()
+        return
+    context, said = client.context(), found.said
     if machine.docker_host:
         raise InfrastructureError(
             f"DOCKER_HOST={machine.docker_host} is set and no engine answers there: {said}",
@@ -190,20 +152,8 @@ def _refuse_without_rights(machine: Machine) -> None:
     raise InfrastructureError("no Docker engine answers, and only root can install or start one", line)
 
 
-def answering() -> str:
-    """Version of the engine that the SDK reaches without any command line, or empty."""
-    try:
-        client = docker.from_env(timeout=5)
-        try:
-            return str(client.version()["Version"])
-        finally:
-            client.close()
-    except (DockerException, OSError, KeyError):
-        return ""
-
-
 def _set_up(machine: Machine, client: Docker, emit: Emit, run: Run) -> Engine:
-    if packages.dockerd() is None or client.versions()[1].missing:
+    if packages.dockerd() is None or find(client).no_client:
         emit(PhaseEvent(lease=MACHINE, phase="preparing", detail="no Docker engine: installing Debian's docker.io"))
         packages.install_engine(run)
     for attempt in range(1, _TRIES + 1):
@@ -211,7 +161,7 @@ def _set_up(machine: Machine, client: Docker, emit: Emit, run: Run) -> Engine:
         died = _start(machine, run)
         engine = _await(client, died)
         if engine is not None:
-            return Engine(**{**engine.__dict__, "started": True})
+            return replace(engine, started=True)
     lines = "\n".join(f"    {line}" for line in _last_lines(machine.log, 12))
     raise InfrastructureError(
         f"dockerd does not become ready, tried {_TRIES} times. Last lines of {machine.log}:\n{lines}",
@@ -238,8 +188,7 @@ def _await(client: Docker, lives: Alive) -> Engine | None:
     """The engine once it answers; None where it died or `_READY` seconds went by."""
 
     def look() -> Engine | bool:
-        engine, _ = find(client)
-        return engine or not lives()
+        return find(client).engine or not lives()
 
     waiting = Retrying(
         retry=retry_if_result(lambda found: found is False), wait=wait_fixed(_POLL), stop=stop_after_delay(_READY)
@@ -249,20 +198,6 @@ def _await(client: Docker, lives: Alive) -> Engine | None:
     except RetryError:
         return None
     return found if isinstance(found, Engine) else None
-
-
-def _check_api(engine: Engine) -> None:
-    parts = engine.api_version.split(".")
-    if len(parts) == 2 and all(part.isdigit() for part in parts) and (int(parts[0]), int(parts[1])) < MIN_API:
-        raise InfrastructureError(
-            f"the Docker engine {engine.version} speaks API {engine.api_version}; "
-            f"{MIN_API[0]}.{MIN_API[1]} (Docker 20.10) is the oldest supported",
-            "update Docker Engine: https://docs.docker.com/engine/install/",
-        )
-
-
-def _where(engine: Engine) -> str:
-    return f"{'started here, ' if engine.started else ''}context {engine.context}, {engine.host or 'default socket'}"
 
 
 def _waiting(emit: Emit) -> Callable[[str], None]:

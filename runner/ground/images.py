@@ -21,7 +21,7 @@ from runner.base.errors import ConfigurationError, InfrastructureError
 from runner.base.events import Emit, NoteEvent, PhaseEvent
 from runner.ground.base import Base
 from runner.ground.client import Docker
-from runner.ground.daemon import MACHINE, Engine
+from runner.ground.engine import MACHINE, Engine
 from runner.ground.lock import held
 from runner.ground.recipe import RECIPES, Recipe, archive, digest
 from runner.ground.shell import Run, run

@@ -9,7 +9,7 @@ from runner.base.events import Emit
 from runner.ground import base, compose, daemon, images
 from runner.ground.base import Base
 from runner.ground.compose import Compose
-from runner.ground.daemon import Engine
+from runner.ground.engine import Engine
 from runner.ground.shell import Run, run
 from runner.ground.site import Site
 
