@@ -69,6 +69,7 @@ class LedgerWriter:
         self._hash = hashlib.sha256()
         self._records = 0
         self._broken = False
+        self._journalled: Exception | None = None
         path.parent.mkdir(parents=True, exist_ok=True)
         self._fd: int | None = os.open(path, _FLAGS, _MODE)
         try:
@@ -95,17 +96,16 @@ class LedgerWriter:
         """Whatever fails inside is written down *before* it is raised again, so that no layer above can swallow it.
 
         An `InfrastructureError` becomes an infra record, any other exception a verification error of this stage
-        (a `VerificationError` keeps the stage it names itself). Cancellation and interrupts are not failures of a
-        check: they leave no record, and the sample counts as unfinished. `driver_events` is read when the failure
-        happens: pass the list that the driver appends to.
+        (a `VerificationError` keeps the stage that it names itself). Cancellation and interrupts are not failures of
+        a check: they leave no record, and the sample counts as unfinished. Blocks may be nested: an exception is
+        written once. `driver_events` is read when the failure happens: pass the list that the driver appends to.
         """
         try:
             yield
-        except InfrastructureError as error:
-            self.write(InfraRecord(sample_index=sample_index, service=stage, message=str(error)))
-            raise
         except Exception as error:
-            self.write(error_record(error, stage=stage, sample_index=sample_index, driver_events=driver_events))
+            if error is not self._journalled:
+                self._journalled = error
+                self.write(failure_record(error, stage=stage, sample_index=sample_index, driver_events=driver_events))
             raise
 
     def close(self) -> None:
@@ -177,10 +177,16 @@ class LedgerWriter:
             self._fd = None
 
 
-def error_record(
+def failure_record(
     error: Exception, *, stage: str, sample_index: int | None, driver_events: list[str] | None = None
-) -> VerificationErrorRecord:
-    """The ledger's form of a failure. The stage is the error's own where it names one."""
+) -> VerificationErrorRecord | InfraRecord:
+    """The ledger's form of a failure: `infra` for an InfrastructureError, else `verification_error`.
+
+    Stage and service are the error's own where it names one (`service` is what some infrastructure errors carry).
+    """
+    if isinstance(error, InfrastructureError):
+        service = getattr(error, "service", stage)
+        return InfraRecord(sample_index=sample_index, service=str(service), message=str(error))
     message = str(error)
     if isinstance(error, VerificationError):
         stage, message = error.stage, error.message
