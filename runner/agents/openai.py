@@ -16,8 +16,8 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_result, stop_after_
 
 from runner.agents import script
 from runner.agents.records import JsonObject
-from runner.agents.schedule import Action, DriverEvent, schedule
 from runner.agents.reply import checked_message, exhausted, shown, unfinished
+from runner.agents.schedule import Action, DriverEvent, schedule
 from runner.agents.session import Reply, SessionClient
 from runner.agents.transcript import Rejected, Transcript, TurnLog
 from runner.base.errors import VerificationError
@@ -266,7 +266,7 @@ class OpenAIAgent:
             before_sleep=again,
             retry_error_callback=lambda _: None,
         )
-        answer = await retrying(ask)
+        answer: tuple[Reply, int] | None = await retrying(ask)
         if answer is None:
             raise exhausted(f"turn {turn}", MAX_RETRIES, rejected[-1].cause)
         return answer

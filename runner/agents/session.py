@@ -7,6 +7,7 @@ Hidden retries are off on purpose: a request that is sent twice is a different c
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from runner.agents.sse import Assembler
 from runner.base.errors import InfrastructureError, VerificationError
 
 ENGINE = "engine"
-CONTROL_TIMEOUT = 30.0
+CONTROL_SECONDS = 30.0
 """Seconds for requests that no engine takes part in."""
 
 
@@ -103,25 +104,25 @@ class SessionClient:
         response = await self._exchange("DELETE", f"/sessions/{session_id}")
         self._expect(response, 204, "delete", "DELETE /sessions/{id}")
 
-    async def complete(self, session_id: str, body: JsonObject, timeout: float) -> Reply:
-        """One chat completion; `body["stream"]` selects the wire mode. `timeout` in seconds."""
+    async def complete(self, session_id: str, body: JsonObject, seconds: float) -> Reply:
+        """One chat completion; `body["stream"]` selects the wire mode. `seconds` bound the whole exchange."""
         path = f"/sessions/{session_id}/v1/chat/completions"
         if body.get("stream") is True:
-            return await self._streamed(path, body, timeout)
-        response = await self._exchange("POST", path, body, timeout)
+            return await self._streamed(path, body, seconds)
+        response = await self._exchange("POST", path, body, seconds)
         self._expect(response, 200, "turn", "POST chat/completions")
         return self._read_reply(response.content)
 
-    async def post(self, path: str, body: JsonObject, timeout: float, stage: str) -> bytes:
+    async def post(self, path: str, body: JsonObject, seconds: float, stage: str) -> bytes:
         """Any other POST that must be answered with 200: the body of the reply."""
-        response = await self._exchange("POST", path, body, timeout)
+        response = await self._exchange("POST", path, body, seconds)
         self._expect(response, 200, stage, f"POST {path.rsplit('/sessions/', 1)[-1]}")
         return response.content
 
-    async def _streamed(self, path: str, body: JsonObject, timeout: float) -> Reply:
+    async def _streamed(self, path: str, body: JsonObject, seconds: float) -> Reply:
         async with (
-            self._classified(),
-            self._http.stream("POST", path, content=orjson.dumps(body), headers=_JSON, timeout=timeout) as response,
+            self._classified(seconds),
+            self._http.stream("POST", path, content=orjson.dumps(body), headers=_JSON) as response,
         ):
             if response.status_code != 200:
                 await response.aread()
@@ -151,18 +152,21 @@ class SessionClient:
         return Reply(reply.id, choice.message, choice.finish_reason, reply.usage, ids)
 
     async def _exchange(
-        self, method: str, path: str, body: JsonObject | None = None, timeout: float = CONTROL_TIMEOUT
+        self, method: str, path: str, body: JsonObject | None = None, seconds: float = CONTROL_SECONDS
     ) -> httpx.Response:
         content = None if body is None else orjson.dumps(body)
-        async with self._classified():
+        async with self._classified(seconds):
             return await self._http.request(
-                method, path, content=content, headers=_JSON if content is not None else None, timeout=timeout
+                method, path, content=content, headers=_JSON if content is not None else None
             )
 
     @asynccontextmanager
-    async def _classified(self) -> AsyncIterator[None]:
+    async def _classified(self, seconds: float) -> AsyncIterator[None]:
         try:
-            yield
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError as error:
+            raise ServiceError(self.service, f"{self.service}: no complete reply within {seconds:g} s") from error
         except httpx.TransportError as error:
             detail = str(error) or "no detail"
             raise ServiceError(self.service, f"{self.service}: {type(error).__name__}: {detail}") from error

@@ -1,0 +1,229 @@
+"""One cell: its samples, a few at a time, its ledger, and the watch that ends it when nothing advances.
+
+Every planned sample gets exactly one terminal record here, also when the cell is stopped: the records of unfinished
+samples are written the moment the stop is decided, before any clean-up that could be cut short.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import httpx
+
+from runner.agents.records import Health
+from runner.agents.session import SessionClient
+from runner.base.errors import InfrastructureError
+from runner.base.events import CellDone, CellStarted, Emit, Event, RetryEvent, SampleDone, TurnDone
+from runner.base.terms import ExitCode
+from runner.lane.sample import SampleRun
+from runner.ledger.paths import cell_ledger
+from runner.ledger.records import (
+    Body,
+    ErrorBody,
+    InfraRecord,
+    SampleRecord,
+    VerificationErrorRecord,
+)
+from runner.ledger.writer import LedgerWriter, failure_record
+from runner.oracle.tokens import Tokens
+from runner.plan.model import Plan, PlannedCell
+
+CONCURRENCY = 4
+"""Samples of one cell that are driven at the same time."""
+CONNECT_SECONDS = 10.0
+MODELS = "models"
+"""Who is to blame for a missing tokenizer: the volume that it comes from."""
+
+Terminal = SampleRecord | VerificationErrorRecord | InfraRecord
+StopRecord = Callable[[int, str], Terminal]
+"""Makes the terminal record of an unfinished sample, from its index and a text that says where it stood."""
+
+
+class CellRun:
+    """One cell of a lease. `url` is where its session server answers."""
+
+    def __init__(self, plan: Plan, cell: PlannedCell, *, model: str, url: str, artifacts: Path, emit: Emit) -> None:
+        self.cell = cell
+        self._plan = plan
+        self._model = model
+        self._url = url
+        self._artifacts = artifacts
+        self._forward = emit
+        self._finished: set[int] = set()
+        self._runs: dict[int, SampleRun] = {}
+        self._tasks: Sequence[asyncio.Task[None] | asyncio.Task[Health]] = []
+        self._ledger: LedgerWriter | None = None
+        self._advanced = asyncio.Event()
+        self._stopped = False
+        self._early_stop: tuple[ExitCode, StopRecord] | None = None
+        self._code = ExitCode.OK
+
+    async def run(self, tokens: Tokens | InfrastructureError) -> ExitCode:
+        """Drive all samples; what the exit code of the process should say about this cell is returned.
+
+        `tokens` is the tokenizer, or the error for which there is none: then every sample ends with that.
+        """
+        started = time.monotonic()
+        path = cell_ledger(self._artifacts, self.cell.id)
+        with LedgerWriter(path, run=self._plan.run_id, cell=str(self.cell.id), writer="runner") as ledger:
+            self._ledger = ledger
+            self._emit(CellStarted(cell=str(self.cell.id), samples=len(self.cell.samples)))
+            timeout = httpx.Timeout(None, connect=CONNECT_SECONDS)
+            async with httpx.AsyncClient(base_url=self._url, timeout=timeout, trust_env=False) as http:
+                client = SessionClient(http, self.cell.lane.service)
+                await self._begin(client, tokens)
+        self._emit(CellDone(cell=str(self.cell.id), seconds=time.monotonic() - started))
+        return self._code
+
+    def stop(self, code: ExitCode, record: StopRecord) -> None:
+        """End the cell: unfinished samples get their record at once, then their tasks are cancelled."""
+        if self._ledger is None:
+            self._early_stop = (code, record)  # it has no ledger yet; `run` comes back to it
+            return
+        if self._stopped:
+            return
+        self._stopped = True
+        self._code = max(self._code, code)
+        for sample in self.cell.samples:
+            if sample.index not in self._finished:
+                terminal = record(sample.index, self._standing(sample.index))
+                self._write(sample.index, terminal)
+                message = terminal.message if isinstance(terminal, InfraRecord) else _message(terminal)
+                turns = len(self._runs[sample.index].transcript.turns) if sample.index in self._runs else 0
+                self._emit(
+                    SampleDone(cell=str(self.cell.id), sample=sample.index, ok=False, turns=turns, message=message)
+                )
+        for task in self._tasks:
+            task.cancel()
+
+    async def _begin(self, client: SessionClient, tokens: Tokens | InfrastructureError) -> None:
+        if self._early_stop is not None:
+            self.stop(*self._early_stop)
+        if self._stopped:
+            return
+        if isinstance(tokens, InfrastructureError):
+            self._refuse(tokens, MODELS)
+            return
+        probe = asyncio.create_task(client.health())
+        self._tasks = [probe]
+        try:
+            health = await probe
+        except asyncio.CancelledError:
+            return  # stopped: every sample has its record
+        except Exception as error:
+            self._refuse(error, client.service)
+            return
+        await self._drive(client, health, tokens)
+
+    async def _drive(self, client: SessionClient, health: Health, tokens: Tokens) -> None:
+        gate = asyncio.Semaphore(CONCURRENCY)
+
+        async def one(run: SampleRun) -> None:
+            async with gate:
+                await run.run()
+
+        for sample in self.cell.samples:
+            self._runs[sample.index] = SampleRun(
+                self.cell,
+                sample,
+                run_id=self._plan.run_id,
+                model=self._model,
+                artifacts=self._artifacts,
+                tokens=tokens,
+                client=client,
+                health=health,
+                write=partial(self._write, sample.index),
+                emit=self._emit,
+            )
+        self._tasks = [asyncio.create_task(one(run)) for run in self._runs.values()]
+        watch = asyncio.create_task(self._watch())
+        try:
+            results = await asyncio.gather(*self._tasks, return_exceptions=True)
+        finally:
+            watch.cancel()
+        for result in results:
+            if isinstance(result, Exception):
+                self._code = max(self._code, _code(result))
+        if any(run.hard for run in self._runs.values()):
+            self._code = max(self._code, ExitCode.VERIFICATION_FAILED)
+
+    async def _watch(self) -> None:
+        """Stop the cell when nothing has advanced for the plan's stall timeout."""
+        limit = self._plan.stall_timeout
+        while True:
+            self._advanced.clear()
+            try:
+                async with asyncio.timeout(limit):
+                    await self._advanced.wait()
+            except TimeoutError:
+                self.stop(ExitCode.VERIFICATION_FAILED, stop_error("stall", f"nothing advanced for {limit:g} s"))
+                return
+
+    def _emit(self, event: Event) -> None:
+        if isinstance(event, TurnDone | RetryEvent | SampleDone):
+            self._advanced.set()
+        self._forward(event)
+
+    def _write(self, index: int, record: Body) -> None:
+        """Append; a second terminal record of a sample (one that ended while it was stopped) is left out."""
+        if isinstance(record, Terminal):
+            if index in self._finished:
+                return
+            self._finished.add(index)
+        if self._ledger is not None:
+            self._ledger.write(record)
+
+    def _refuse(self, error: Exception, service: str) -> None:
+        """No sample can begin: each ends with this error."""
+        self._code = max(self._code, _code(error))
+        for sample in self.cell.samples:
+            stage = service if isinstance(error, InfrastructureError) else "driver"
+            terminal = failure_record(error, stage=stage, sample_index=sample.index)
+            if sample.index not in self._finished:
+                self._write(sample.index, terminal)
+                self._emit(
+                    SampleDone(
+                        cell=str(self.cell.id), sample=sample.index, ok=False, turns=0, message=str(error)[:1000]
+                    )
+                )
+
+    def _standing(self, index: int) -> str:
+        run = self._runs.get(index)
+        if run is None or not run.transcript.session_id:
+            return f"sample {index} had not begun"
+        done = len(run.transcript.turns)
+        return (
+            f"sample {index} was waiting for the reply to turn {done + 1} of session {run.transcript.session_id} "
+            f"at {self.cell.lane.service}"
+        )
+
+
+def stop_error(stage: str, what: str) -> StopRecord:
+    """Unfinished samples end with a verification error of this stage."""
+
+    def record(index: int, standing: str) -> Terminal:
+        body = ErrorBody(stage=stage, type=f"{stage.capitalize()}Error", message=f"{what}; {standing}")
+        return VerificationErrorRecord(sample_index=index, verification_error=body)
+
+    return record
+
+
+def stop_infra(service: str, what: str) -> StopRecord:
+    """Unfinished samples end with an infra record."""
+
+    def record(index: int, standing: str) -> Terminal:
+        return InfraRecord(sample_index=index, service=service, message=f"{what}; {standing}")
+
+    return record
+
+
+def _message(record: SampleRecord | VerificationErrorRecord) -> str:
+    return record.verification_error.message if isinstance(record, VerificationErrorRecord) else ""
+
+
+def _code(error: Exception) -> ExitCode:
+    return ExitCode.INFRASTRUCTURE if isinstance(error, InfrastructureError) else ExitCode.VERIFICATION_FAILED

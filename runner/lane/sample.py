@@ -1,0 +1,205 @@
+"""One sample: a session is opened, driven, read back, judged and closed.
+
+Whatever happens is written to the ledger before anything else can get in the way, and only then raised again. The
+session is closed on every end; a failure to close it is a note, because by then the sample has been judged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import orjson
+
+from runner.agents.openai import Attempt, DriveSettings, OpenAIAgent
+from runner.agents.records import Health, SessionView, read
+from runner.agents.session import SessionClient
+from runner.agents.transcript import Transcript
+from runner.base.errors import InfrastructureError, RunnerError, VerificationError
+from runner.base.events import Emit, NoteEvent, SampleDone
+from runner.base.terms import WireFormat
+from runner.lane.snapshot import SessionFile, session_path
+from runner.ledger.records import (
+    AttemptRecord,
+    Body,
+    NoteRecord,
+    SampleRecord,
+)
+from runner.ledger.records import Finding as FindingRecord
+from runner.ledger.writer import failure_record
+from runner.oracle.finding import Finding, Severity
+from runner.oracle.judge import judge
+from runner.oracle.mismatch import ASSISTANT_TEXT, CHECK
+from runner.oracle.tokens import Tokens
+from runner.plan.model import PlannedCell, PlannedSample
+
+CLOSE_SECONDS = 3.0
+"""Bound for reading evidence after a failure and for closing a session."""
+
+Write = Callable[[Body], None]
+
+
+class SampleRun:
+    """One planned sample. `write` appends to the cell's ledger; `transcript` shows how far it has come."""
+
+    def __init__(
+        self,
+        cell: PlannedCell,
+        sample: PlannedSample,
+        *,
+        run_id: str,
+        model: str,
+        artifacts: Path,
+        tokens: Tokens,
+        client: SessionClient,
+        health: Health,
+        write: Write,
+        emit: Emit,
+    ) -> None:
+        self.cell = cell
+        self.sample = sample
+        self.transcript = Transcript(wire=cell.lane.wire, stream=sample.stream, seed=sample.seed)
+        self.hard = 0
+        self._run_id = run_id
+        self._model = model
+        self._artifacts = artifacts
+        self._tokens = tokens
+        self._client = client
+        self._health = health
+        self._write = write
+        self._emit = emit
+        self._raw: bytes | None = None
+
+    async def run(self) -> None:
+        """Drive and judge. Raises what ended the sample early, after its terminal record was written."""
+        started = time.monotonic()
+        try:
+            try:
+                view = await self._drive()
+                findings = judge(view, self.transcript, self.cell, self._tokens)
+                self._save()
+                record = self._record(view, findings, time.monotonic() - started)
+            except Exception as error:
+                self._failed(error)
+                raise
+            self.hard = record.hard_mismatch_count
+            self._write(record)
+            first = next((finding for finding in findings if finding.severity is Severity.HARD), None)
+            self._done(ok=first is None, message=first.message if first else "")
+        finally:
+            await self._close()
+
+    async def _drive(self) -> SessionView:
+        if self.cell.lane.wire is not WireFormat.OPENAI:
+            raise VerificationError("driver", f"there is no agent for the wire format {self.cell.lane.wire}")
+        self.transcript.session_id = await self._client.create()
+        agent = OpenAIAgent(
+            self._client,
+            DriveSettings.of(self.cell, self.sample, self._model),
+            self.transcript,
+            self._emit,
+            self._attempt,
+        )
+        await agent.drive()
+        self._raw = await self._client.get(self.transcript.session_id)
+        return read(SessionView, self._raw, "records", "GET /sessions/{id}")
+
+    def _attempt(self, attempt: Attempt) -> None:
+        self._write(
+            AttemptRecord(
+                sample_index=self.sample.index,
+                turn=attempt.turn,
+                attempt=attempt.attempt,
+                cause=attempt.cause,
+                seed=attempt.seed,
+                finish_reason=attempt.finish_reason,
+            )
+        )
+
+    def _failed(self, error: Exception) -> None:
+        events = self.transcript.driver_events
+        stage = self._client.service if isinstance(error, InfrastructureError) else "driver"
+        self._write(failure_record(error, stage=stage, sample_index=self.sample.index, driver_events=events))
+        self._done(ok=False, message=str(error) if isinstance(error, RunnerError) else repr(error))
+
+    def _done(self, ok: bool, message: str) -> None:
+        turns = len(self.transcript.turns)
+        self._emit(
+            SampleDone(cell=str(self.cell.id), sample=self.sample.index, ok=ok, turns=turns, message=message[:1000])
+        )
+
+    def _record(self, view: SessionView, findings: list[Finding], seconds: float) -> SampleRecord:
+        transcript = self.transcript
+        hard = [finding for finding in findings if finding.severity is Severity.HARD]
+        mismatches = view.metadata.tito_session_mismatch or []
+        soft = [mismatch for mismatch in mismatches if mismatch.type == ASSISTANT_TEXT]
+        return SampleRecord(
+            sample_index=self.sample.index,
+            driver_events=list(transcript.driver_events),
+            had_assistant_mismatch=bool(soft),
+            total_mismatches=sum(1 for finding in findings if finding.severity is not Severity.NOTE),
+            assistant_mismatch_count=len(soft),
+            assistant_mismatch_example={
+                "segment_index": soft[0].segment_index,
+                "expected_text": soft[0].expected_text,
+                "actual_text": soft[0].actual_text,
+            }
+            if soft
+            else None,
+            hard_mismatch_count=len(hard),
+            hard_mismatch_types=sorted({_name(finding) for finding in hard}),
+            hard_mismatch_example={"type": _name(hard[0]), "detail": hard[0].message} if hard else None,
+            findings=[FindingRecord.model_validate(asdict(finding)) for finding in findings],
+            turns=len(transcript.turns),
+            retries=transcript.retries,
+            seconds=seconds,
+            prompt_tokens=sum(turn.prompt_tokens for turn in transcript.turns),
+            completion_tokens=sum(turn.completion_tokens for turn in transcript.turns),
+            seed=transcript.seed,
+            stream=transcript.stream,
+            session_id=transcript.session_id,
+            instance_id=self._health.session_server_instance_id,
+        )
+
+    def _save(self) -> None:
+        try:
+            snapshot = orjson.loads(self._raw) if self._raw is not None else None
+        except orjson.JSONDecodeError:
+            snapshot = self._raw.decode("utf-8", "replace") if self._raw is not None else None
+        SessionFile(
+            run=self._run_id,
+            cell=str(self.cell.id),
+            sample_index=self.sample.index,
+            transcript=self.transcript,
+            snapshot=snapshot,
+        ).save(session_path(self._artifacts, self.cell.id, self.sample.index))
+
+    async def _close(self) -> None:
+        """Keep the evidence of a sample that broke off, and close the session. Never raises for either."""
+        if not self.transcript.session_id:
+            return
+        problems: list[str] = []
+        if self._raw is None:
+            try:
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    self._raw = await self._client.get(self.transcript.session_id)
+            except (RunnerError, TimeoutError) as error:
+                problems.append(f"no snapshot of the session could be had: {error}")
+            self._save()
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._client.delete(self.transcript.session_id)
+        except (RunnerError, TimeoutError) as error:
+            problems.append(f"the session could not be closed: {error or type(error).__name__}")
+        for problem in problems:
+            message = f"{self.cell.id} sample {self.sample.index}: {problem}"
+            self._write(NoteRecord(message=message))
+            self._emit(NoteEvent(message=message, level="warning"))
+
+
+def _name(finding: Finding) -> str:
+    """The server's own types keep their names; the oracle's are prefixed by the check."""
+    return finding.type if finding.check == CHECK else f"{finding.check}:{finding.type}"

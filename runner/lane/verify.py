@@ -1,0 +1,85 @@
+"""The verifier of a lease: all its applicable cells at the same time, in one event loop.
+
+It ends by itself: when everything is done, when a cell stalls, when the lease's time is over, or at the first SIGTERM
+or SIGINT. In each case every planned sample has its terminal record and every ledger its trailer. The exit code that
+it returns is evidence only; the verdict is made from plan and ledger.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+
+from runner.base.errors import ConfigurationError, InfrastructureError
+from runner.base.events import Emit, NoteEvent
+from runner.base.terms import ExitCode
+from runner.lane.cell import CellRun, StopRecord, stop_error, stop_infra
+from runner.oracle.tokens import Tokens
+from runner.plan.model import Plan, PlannedLease
+
+
+async def verify(
+    plan: Plan, family: str, artifacts_dir: Path, urls: Mapping[str, str], emit: Emit, models_dir: Path | None = None
+) -> ExitCode:
+    """Drive the applicable cells of `family` and write ledgers and sessions below `artifacts_dir` (the run's own).
+
+    `urls` maps the Compose services (`session-v1`, `session-v2`) to base URLs. `models_dir` replaces the plan's
+    tokenizer directory where the verifier sees it at another place.
+
+    Raises ConfigurationError when the plan has no such lease or a service has no URL; nothing was written then.
+    """
+    lease = _lease(plan, family)
+    cells = [cell for cell in plan.cells_of(family) if cell.applicable]
+    missing = sorted({cell.lane.service for cell in cells} - set(urls))
+    if missing:
+        raise ConfigurationError([f"no URL for the service {name}, which a planned lane needs" for name in missing])
+    tokens = _tokens(models_dir if models_dir is not None else Path(lease.tokenizer))
+    runs = [
+        CellRun(plan, cell, model=lease.model, url=urls[cell.lane.service], artifacts=artifacts_dir, emit=emit)
+        for cell in cells
+    ]
+    code = ExitCode.OK
+
+    def stop(why: ExitCode, record: StopRecord, note: str) -> None:
+        nonlocal code
+        code = max(code, why)
+        emit(NoteEvent(message=note, level="warning"))
+        for run in runs:
+            run.stop(why, record)
+
+    def interrupted(number: signal.Signals) -> None:
+        stop(ExitCode.INTERRUPTED, stop_infra("runner", "interrupted"), f"interrupted by {number.name}; ending")
+
+    def overdue() -> None:
+        what = f"the lease's {plan.timeout:g} s are over"
+        stop(ExitCode.VERIFICATION_FAILED, stop_error("timeout", what), what)
+
+    loop = asyncio.get_running_loop()
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    for number in numbers:
+        loop.add_signal_handler(number, interrupted, number)
+    timer = loop.call_later(plan.timeout, overdue)
+    try:
+        codes = await asyncio.gather(*(run.run(tokens) for run in runs))
+    finally:
+        timer.cancel()
+        for number in numbers:
+            loop.remove_signal_handler(number)
+    return max([code, *codes])
+
+
+def _lease(plan: Plan, family: str) -> PlannedLease:
+    for lease in plan.leases:
+        if lease.family == family:
+            return lease
+    known = ", ".join(lease.family for lease in plan.leases) or "none"
+    raise ConfigurationError([f"the plan has no lease for family {family!r}; it has {known}"])
+
+
+def _tokens(directory: Path) -> Tokens | InfrastructureError:
+    try:
+        return Tokens.load(directory)
+    except InfrastructureError as error:
+        return error
