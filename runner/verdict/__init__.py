@@ -1,0 +1,1 @@
+"""The verdict: a function of plan and ledgers, and of nothing else."""

@@ -1,0 +1,206 @@
+"""Collects what the ledgers say about one cell, sample by sample, before anything is judged.
+
+A sample counts only with exactly one terminal record that fits the plan. What is missing, doubled or does not belong
+is listed in words; damaged ledgers are not believed at all, unfinished ones up to their last whole line.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from runner.ledger.reader import Ledger
+from runner.ledger.records import (
+    AttemptRecord,
+    FaultRecord,
+    InfraRecord,
+    NoteRecord,
+    SampleRecord,
+    Severity,
+    VerificationErrorRecord,
+)
+from runner.plan.model import PlannedCell, PlannedSample
+from runner.verdict.model import SampleState, SampleVerdict
+
+Terminal = SampleRecord | VerificationErrorRecord | InfraRecord
+
+
+@dataclass
+class Evidence:
+    """Everything that is known about one cell."""
+
+    missing: list[str] = field(default_factory=list)
+    """What is wrong with the evidence itself, in words."""
+    damaged: bool = False
+    """A ledger is not what its writer wrote, or is of another run: nothing in it is believed."""
+    samples: list[SampleRecord] = field(default_factory=list)
+    errors: list[VerificationErrorRecord] = field(default_factory=list)
+    infra: list[InfraRecord] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    verdicts: list[SampleVerdict] = field(default_factory=list)
+
+
+def collect(cell: PlannedCell, ledgers: Sequence[Ledger], run_id: str) -> Evidence:
+    """The evidence about `cell` in its ledgers, one per writer."""
+    evidence = Evidence()
+    if not ledgers:
+        evidence.missing.append("there is no ledger: the cell was not driven, or its ledger did not travel")
+    terminals: dict[int, list[Terminal]] = {}
+    whole: list[Terminal] = []
+    attempts: list[AttemptRecord] = []
+    for ledger in ledgers:
+        problems = ledger_problems(ledger, run_id, str(cell.id))
+        evidence.missing += problems.messages
+        if problems.damaged:
+            evidence.damaged = True
+            continue
+        for record in ledger.records:
+            match record:
+                case SampleRecord() | VerificationErrorRecord() | InfraRecord():
+                    _file(record, evidence)
+                    if record.sample_index is None:
+                        whole.append(record)
+                    else:
+                        terminals.setdefault(record.sample_index, []).append(record)
+                case AttemptRecord():
+                    attempts.append(record)
+                case FaultRecord():
+                    evidence.faults.append(f"{record.name}: {record.detail}" if record.detail else record.name)
+                case NoteRecord():
+                    evidence.notes.append(record.message)
+    if whole:
+        # What ends the cell as a whole ends every sample that had not come to its own end.
+        for planned in cell.samples:
+            terminals.setdefault(planned.index, whole[:1])
+    _match_plan(cell, terminals, evidence)
+    evidence.verdicts = [
+        sample_verdict(planned, terminals.get(planned.index, []), attempts) for planned in cell.samples
+    ]
+    return evidence
+
+
+@dataclass(frozen=True)
+class LedgerProblems:
+    """What is wrong with one ledger as evidence for a cell or lease of a run."""
+
+    messages: list[str]
+    damaged: bool
+
+
+def ledger_problems(ledger: Ledger, run_id: str, cell: str) -> LedgerProblems:
+    """Problems of the file, and whether it belongs to this run and cell at all."""
+    messages = [f"{ledger.path}: {problem}" for problem in ledger.problems]
+    foreign = False
+    if ledger.header:
+        for what, seen, expected in (("run", ledger.header.run, run_id), ("cell", ledger.header.cell, cell)):
+            if seen != expected:
+                foreign = True
+                messages.append(f"{ledger.path}: it is the ledger of {what} {seen!r}, expected {expected!r}")
+    return LedgerProblems(messages, damaged=foreign or bool(ledger.damaged))
+
+
+def sample_verdict(
+    planned: PlannedSample, terminals: Sequence[Terminal], attempts: Sequence[AttemptRecord]
+) -> SampleVerdict:
+    """One planned sample as the ledger tells it."""
+    verdict = SampleVerdict(
+        index=planned.index,
+        state=SampleState.MISSING,
+        message="no terminal record",
+        seed=planned.seed,
+        stream=planned.stream,
+        retries=dict(Counter(a.cause for a in attempts if a.sample_index == planned.index)),
+    )
+    if len(terminals) > 1:
+        verdict.message = f"{len(terminals)} terminal records"
+        return verdict
+    for record in terminals:
+        match record:
+            case SampleRecord():
+                _describe(verdict, record)
+            case VerificationErrorRecord():
+                verdict.state, verdict.message = SampleState.ERROR, error_text(record)
+                verdict.driver_events = record.driver_events
+            case InfraRecord():
+                verdict.state, verdict.message = SampleState.INFRA, infra_text(record)
+    return verdict
+
+
+def is_hard(sample: SampleRecord) -> bool:
+    """Whether the sample shows a hard mismatch, by its count or by any finding."""
+    return sample.hard_mismatch_count > 0 or any(finding.severity is Severity.HARD for finding in sample.findings)
+
+
+def is_soft(sample: SampleRecord) -> bool:
+    """Whether assistant text differs anywhere in the sample."""
+    return (
+        sample.had_assistant_mismatch
+        or sample.assistant_mismatch_count > 0
+        or any(finding.severity is Severity.SOFT for finding in sample.findings)
+    )
+
+
+def has_content(sample: SampleRecord) -> bool:
+    """Whether the *content* of an assistant turn differs, and not only its form."""
+    return any(finding.severity is Severity.SOFT and finding.type == "content" for finding in sample.findings)
+
+
+def error_text(record: VerificationErrorRecord) -> str:
+    """One line for people."""
+    body = record.verification_error
+    return f"[{body.stage}] {body.type}: {body.message}"
+
+
+def infra_text(record: InfraRecord) -> str:
+    """One line for people."""
+    details = []
+    if record.exit_code is not None:
+        details.append(f"exit code {record.exit_code}")
+    if record.oom_killed:
+        details.append("killed for memory")
+    return f"{record.service}: {record.message}" + (f" ({', '.join(details)})" if details else "")
+
+
+def _file(record: Terminal, evidence: Evidence) -> None:
+    match record:
+        case SampleRecord():
+            evidence.samples.append(record)
+        case VerificationErrorRecord():
+            evidence.errors.append(record)
+        case InfraRecord():
+            evidence.infra.append(record)
+
+
+def _match_plan(cell: PlannedCell, terminals: dict[int, list[Terminal]], evidence: Evidence) -> None:
+    planned = {sample.index: sample for sample in cell.samples}
+    for index, sample in planned.items():
+        found = terminals.get(index, [])
+        if len(found) != 1:
+            evidence.missing.append(f"sample {index} has {len(found) or 'no'} terminal record{'s' * (len(found) > 1)}")
+        for record in found:
+            if isinstance(record, SampleRecord):
+                for name, seen, wanted in (
+                    ("seed", record.seed, sample.seed),
+                    ("stream", record.stream, sample.stream),
+                ):
+                    if seen != wanted:
+                        evidence.missing.append(f"sample {index} was driven with {name} {seen}, planned is {wanted}")
+    for index in sorted(set(terminals) - set(planned)):
+        evidence.missing.append(f"sample {index} has a terminal record and was not planned")
+
+
+def _describe(verdict: SampleVerdict, record: SampleRecord) -> None:
+    hard, soft = is_hard(record), is_soft(record)
+    verdict.state = SampleState.HARD if hard else SampleState.SOFT if soft else SampleState.CLEAN
+    first = next((finding for finding in record.findings if finding.severity is not Severity.NOTE), None)
+    verdict.message = first.message if first else ""
+    verdict.session_id = record.session_id
+    verdict.driver_events = record.driver_events
+    verdict.turns = record.turns
+    verdict.retries = record.retries
+    verdict.seconds = record.seconds
+    verdict.prompt_tokens = record.prompt_tokens
+    verdict.completion_tokens = record.completion_tokens
+    verdict.findings = record.findings
