@@ -89,10 +89,11 @@ def folders(site: Site) -> tuple[Path, Path]:
 
 def find(site: Site, env: Mapping[str, str], run: Run = run) -> tuple[Compose | None, str]:
     """A Compose that is here already and new enough, and the version of the user's own (empty: none)."""
+    config, binary = folders(site)
+    inherited = os.environ.get("DOCKER_CONFIG") == str(config)  # called by a process that was given our environment
     own = Docker(env, run).compose_version()
     if enough(own):
-        return Compose(own, private=False), own
-    config, binary = folders(site)
+        return Compose(own, private=inherited), own
     if not binary.is_file():
         return None, own
     additions = {"DOCKER_CONFIG": str(config)}

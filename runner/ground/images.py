@@ -185,15 +185,21 @@ def step(line: str) -> tuple[str, str, str] | None:
 
 
 def clear(name: str, current: str, client: Docker, emit: Emit) -> list[str]:
-    """Remove tags of this image beyond the `KEEP` last used, never `current` and none that a container uses."""
+    """Remove tags of this image beyond the `KEEP` last used, never `current` and none that a container uses.
+
+    Stages without a tag (a Dockerfile may label them) are the cache of the next build; all but the newest go as well.
+    Returns what was removed.
+    """
     images = [image for id in client.image_ids(f"{IMAGE_LABEL}={name}") if (image := client.image(id)) is not None]
     in_use = client.images_of_containers()
     images.sort(key=lambda image: image.used, reverse=True)
+    tagged = [image for image in images if image.tags]
+    stages = [image for image in images if not image.tags]
     removed = []
-    for image in images[KEEP:]:
+    for image in [*tagged[KEEP:], *stages[1:]]:
         if image.id in in_use or current in (image.tags or []):
             continue
-        removed += [tag for tag in image.tags or [] if client.untag(tag).ok]
+        removed += [name for name in image.tags or [image.id] if client.untag(name).ok]
     if removed:
         emit(NoteEvent(message=f"removed old images: {', '.join(removed)}"))
     return removed

@@ -40,11 +40,6 @@ class Recipe:
     service: str = ""
     """Compose service that runs it."""
 
-    @property
-    def variable(self) -> str:
-        """Environment variable by which compose.yaml takes the tag: ENGINE_CPU_IMAGE for engine-cpu."""
-        return f"{self.name.upper().replace('-', '_')}_IMAGE"
-
     def tag(self, digest: str) -> str:
         """The image's full name."""
         return f"{IMAGE_PREFIX}/{self.name}:{digest}"
@@ -75,7 +70,7 @@ RECIPES: Mapping[str, Recipe] = {
             "runner",
             context="",
             dockerfile="images/runner/Dockerfile",
-            counts=("images/runner", "runner", "requirements.lock", "pyproject.toml"),
+            counts=("images/runner", "runner", "requirements.lock"),
             service="runner",
         ),
         Recipe(
