@@ -151,13 +151,13 @@ class OpenAIAgent:
 
     def _append(self, role: Role, text: str, event: DriverEvent) -> None:
         self._say({"role": role.value, "content": text})
-        self._transcript.driver_events.append(event)
+        self._transcript.driver_events.append(event.value)
 
     def _drop_reply(self, event: DriverEvent) -> None:
         last = self._history.pop()
         if last.turn is None:
             raise ValueError("a rollback drops a sampled assistant message, and the last message is none")
-        self._transcript.driver_events.append(event)
+        self._transcript.driver_events.append(event.value)
 
     def _answer_calls(self) -> None:
         calls = self._history[-1].message.get("tool_calls")
@@ -168,12 +168,12 @@ class OpenAIAgent:
                 result = script.TOOL_RESULTS[self._results % len(script.TOOL_RESULTS)]
                 self._results += 1
                 self._say({"role": "tool", "tool_call_id": identity, "content": result})
-            self._transcript.driver_events.append(DriverEvent.APPEND_TOOL)
+            self._transcript.driver_events.append(DriverEvent.APPEND_TOOL.value)
             return
         match self._settings.failure_mode:
             case FailureMode.APPEND_TOOL:
                 self._say({"role": "tool", "tool_call_id": script.SENTINEL_ID, "content": script.SENTINEL})
-                self._transcript.driver_events.append(DriverEvent.FAILURE_APPEND_TOOL)
+                self._transcript.driver_events.append(DriverEvent.FAILURE_APPEND_TOOL.value)
             case FailureMode.APPEND_USER:
                 self._append(Role.USER, script.SENTINEL, DriverEvent.FAILURE_APPEND_USER)
             case FailureMode.ROLLBACK:
@@ -201,7 +201,7 @@ class OpenAIAgent:
         self._say(message, number)
         log = TurnLog(
             turn=number,
-            action=action,
+            action=action.value,
             parent=parent,
             messages=messages,
             reply=message,
@@ -221,7 +221,7 @@ class OpenAIAgent:
                 cell=str(self._settings.cell),
                 sample=self._settings.sample,
                 turn=number,
-                action=action,
+                action=action.value,
                 finish_reason=log.finish_reason,
                 prompt_tokens=log.prompt_tokens,
                 completion_tokens=log.completion_tokens,

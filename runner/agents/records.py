@@ -28,14 +28,15 @@ class OutputToken(NamedTuple):
     text: str | None = None
 
 
-def _first_three(entry: object) -> object:
-    return entry[:3] if isinstance(entry, list) else entry
+def _token(entry: object) -> object:
+    """Engines may append further fields; only the first three are read."""
+    return OutputToken(*entry[:3]) if isinstance(entry, list) and len(entry) >= 2 else entry
 
 
 class MetaInfo(_Reading):
     """The engine's own account of one generation."""
 
-    output_token_logprobs: list[Annotated[OutputToken, BeforeValidator(_first_three), Field(strict=False)]]
+    output_token_logprobs: list[Annotated[OutputToken, BeforeValidator(_token)]]
     completion_tokens: int
     prompt_tokens: int | None = None
 

@@ -113,7 +113,9 @@ class CellRun:
         try:
             health = await probe
         except asyncio.CancelledError:
-            return  # stopped: every sample has its record
+            if len(self._finished) < len(self.cell.samples):
+                raise  # not stopped by this cell, which would have written every record
+            return
         except Exception as error:
             self._refuse(error, client.service)
             return

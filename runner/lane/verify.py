@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from runner.base.errors import ConfigurationError, InfrastructureError
@@ -21,12 +21,19 @@ from runner.plan.model import Plan, PlannedLease
 
 
 async def verify(
-    plan: Plan, family: str, artifacts_dir: Path, urls: Mapping[str, str], emit: Emit, models_dir: Path | None = None
+    plan: Plan,
+    family: str,
+    artifacts_dir: Path,
+    urls: Mapping[str, str],
+    emit: Emit,
+    models_dir: Path | None = None,
+    preflight: Callable[[list[str]], Awaitable[None]] | None = None,
 ) -> ExitCode:
     """Drive the applicable cells of `family` and write ledgers and sessions below `artifacts_dir` (the run's own).
 
     `urls` maps the Compose services (`session-v1`, `session-v2`) to base URLs. `models_dir` replaces the plan's
-    tokenizer directory where the verifier sees it at another place.
+    tokenizer directory where the verifier sees it at another place. `preflight` is awaited with the base URLs that
+    will be driven; an InfrastructureError of it becomes every sample's record.
 
     Raises ConfigurationError when the plan has no such lease or a service has no URL; nothing was written then.
     """
@@ -36,6 +43,11 @@ async def verify(
     if missing:
         raise ConfigurationError([f"no URL for the service {name}, which a planned lane needs" for name in missing])
     tokens = _tokens(models_dir if models_dir is not None else Path(lease.tokenizer))
+    if preflight is not None and not isinstance(tokens, InfrastructureError):
+        try:
+            await preflight(sorted({urls[cell.lane.service] for cell in cells}))
+        except InfrastructureError as error:
+            tokens = error
     runs = [
         CellRun(plan, cell, model=lease.model, url=urls[cell.lane.service], artifacts=artifacts_dir, emit=emit)
         for cell in cells

@@ -1,0 +1,93 @@
+"""Faults that are put in on purpose, as data: which, at which turn of which session, how often.
+
+A fault is told by the environment (`SCRIPTED_ENGINE_FAULTS`, a JSON list) or by `POST /control/faults`. It fires for
+exactly the requests that it describes and counts them, so that a test can also show that it did happen.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+VARIABLE = "SCRIPTED_ENGINE_FAULTS"
+
+
+class Kind(StrEnum):
+    """What goes wrong. `value` of the fault means what stands here, if anything."""
+
+    TRUNCATE = "truncate"
+    """The reply ends after half of its tokens with finish_reason `length`."""
+    ABORT = "abort"
+    """As `truncate`, with finish_reason `abort`."""
+    EMPTY = "empty"
+    """Nothing after the thinking."""
+    NO_CALL = "no_call"
+    """Prose where a call is due, a forced one as well."""
+    WRONG_NAME = "wrong_name"
+    """The call in the message names a tool that nobody declared."""
+    DROP_TOKEN = "drop_token"
+    """One sampled id is missing, and all counts fit the ids."""
+    SWAP_TOKEN = "swap_token"
+    """One sampled id is another one than the text says."""
+    LOGPROBS = "logprobs"
+    """The log-prob of one sampled id is null."""
+    COMPLETION_TOKENS = "completion_tokens"
+    """meta_info.completion_tokens is off by `value` (default 1)."""
+    USAGE = "usage"
+    """usage.completion_tokens alone is off by `value` (default 1)."""
+    BROKEN_JSON = "broken_json"
+    """200 with half a JSON body."""
+    STATUS = "status"
+    """An error with status `value` (default 500)."""
+    DELAY = "delay"
+    """The reply comes `value` seconds later (default 1)."""
+    HANG = "hang"
+    """The reply never comes."""
+    DIE = "die"
+    """The process ends without a word."""
+
+
+@dataclass
+class Fault:
+    """One fault. `turn` counts the completions of one session from 1 (None: each), `session` counts sessions from 1.
+
+    `times` is how often it fires in all, None for no limit. A session is what sends one `X-SMG-Routing-Key`.
+    """
+
+    kind: Kind
+    turn: int | None = None
+    session: int | None = None
+    times: int | None = 1
+    value: float | None = None
+    fired: int = 0
+
+    def hits(self, session: int, turn: int) -> bool:
+        """Is this request meant?"""
+        return (
+            self.turn in (None, turn)
+            and self.session in (None, session)
+            and (self.times is None or self.fired < self.times)
+        )
+
+
+def read_faults(text: str) -> list[Fault]:
+    """Faults from a JSON list of objects, `[{"kind": "truncate", "turn": 2}]`. Raises ValueError for anything else."""
+    value = json.loads(text)
+    if not isinstance(value, list):
+        raise ValueError(f"faults are a JSON list, not {type(value).__name__}")
+    faults: list[Fault] = []
+    for entry in value:
+        if not isinstance(entry, dict):
+            raise ValueError(f"a fault is an object, not {entry!r}")
+        unknown = set(entry) - {"kind", "turn", "session", "times", "value"}
+        if unknown:
+            raise ValueError(f"unknown fields of a fault: {', '.join(sorted(unknown))}")
+        faults.append(Fault(**{**entry, "kind": Kind(str(entry.get("kind")))}))
+    return faults
+
+
+def shown(faults: list[Fault]) -> list[dict[str, Any]]:
+    """Faults as JSON, with how often each has fired."""
+    return [asdict(fault) for fault in faults]

@@ -1,0 +1,104 @@
+"""What a perfect Qwen3 model says: one kind of reply for each kind of last message.
+
+Rules over the messages of the request, in the model's own syntax. The same question asked again is answered in other
+words, as a sampling engine would.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+Message = dict[str, Any]
+
+THOUGHTS = (
+    "The user wants {topic}.",
+    "I should answer with {topic}.",
+    "This needs {topic} now.",
+    "Next comes {topic}.",
+)
+_CITY = re.compile(r"weather in ([A-Z][\w' -]*?)[?.!]")
+_END = "<|im_end|>"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One assistant turn before it becomes text. `forced` is written as a tool grammar writes it."""
+
+    topic: str
+    content: str = ""
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    forced: bool = False
+
+    def text(self, variation: int) -> str:
+        """The turn as it is sampled, the stop token at its end. `variation` picks the wording of the thought."""
+        thought = THOUGHTS[variation % len(THOUGHTS)].format(topic=self.topic)
+        opening = '{"name":"%s", "arguments":' if self.forced else '{"name": "%s", "arguments": '
+        calls = "\n".join(
+            "<tool_call>\n"
+            + opening % call["name"]
+            + json.dumps(call["arguments"], ensure_ascii=False)
+            + "}\n</tool_call>"
+            for call in self.calls
+        )
+        body = "\n".join(part for part in (self.content, calls) if part)
+        return f"<think>\n{thought}\n</think>" + ("" if self.forced else "\n\n") + body + _END
+
+
+def answer(messages: list[Message], tools: list[dict[str, Any]], tool_choice: Any) -> Answer:
+    """The right reply to a conversation."""
+    city = _last_city(messages)
+    call = {"name": "get_weather", "arguments": {"location": city}}
+    if isinstance(tool_choice, dict):
+        name = tool_choice.get("function", {}).get("name", "get_weather")
+        return Answer("the forced call", calls=[{**call, "name": name}], forced=True)
+    if tool_choice == "required":
+        return Answer("a required call", calls=[call], forced=True)
+    last = messages[-1] if messages else {"role": "user", "content": ""}
+    role, content = last.get("role"), _text(last.get("content"))
+    can_call = bool(tools) and tool_choice != "none"
+    if "<final_answer>" in content and role == "user":
+        return Answer("a summary", f"<final_answer>{_summary(messages)}</final_answer>")
+    if "No tool call was found" in content and can_call:
+        return Answer("the missing call", calls=[call])
+    if role == "tool":
+        return Answer("the report", _report(city, content))
+    if role == "system":
+        return Answer("the reminder", "Understood. One question at a time, and short.")
+    if role == "user" and _CITY.search(content) and can_call:
+        return Answer(f"the weather in {city}", calls=[call])
+    return Answer("a polite answer", "How can I help you with the weather?")
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return ""
+
+
+def _last_city(messages: list[Message]) -> str:
+    for message in reversed(messages):
+        found = _CITY.findall(_text(message.get("content"))) if message.get("role") == "user" else []
+        if found:
+            return str(found[-1])
+    return "Beijing"
+
+
+def _report(city: str, result: str) -> str:
+    try:
+        value = json.loads(result)
+        return f"It is {value['condition']} in {city} at {value['temperature']} degrees."
+    except (ValueError, KeyError, TypeError):
+        return f"The weather service is temporarily unavailable for {city}."
+
+
+def _summary(messages: list[Message]) -> str:
+    cities: list[str] = []
+    for message in messages:
+        if message.get("role") == "user":
+            cities += [city for city in _CITY.findall(_text(message.get("content"))) if city not in cities]
+    return f"I looked at the weather in {', '.join(cities) or 'no city'}."
