@@ -1,0 +1,57 @@
+"""`python -m session_server`: read the settings, load the tokenizer, serve until SIGTERM.
+
+Exit codes: 0 after a graceful end; 2 when the settings, the tokenizer directory or the template are wrong, with every
+problem on stderr before anything was bound.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+import uvicorn
+
+from session_server import __version__
+from session_server.app.build import build
+from session_server.observe import logs
+from session_server.settings import SettingsError, describe, load
+from session_server.tito.loading import load_codec
+from session_server.tito.vocabulary import TokenizerError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the server; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m session_server",
+        description="Session server in front of SGLang: token in, token out. It takes no arguments.",
+        epilog=describe(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    parser.parse_args(argv)
+    try:
+        settings = load()
+        codec = load_codec(settings)
+        app = build(settings, codec)
+    except (SettingsError, TokenizerError, ValueError) as error:
+        print(f"session server cannot start:\n{error}", file=sys.stderr)
+        return 2
+    logs.configure(settings.log_level, settings.instance_id)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            host=settings.host,
+            port=settings.port,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=max(1, round(settings.shutdown_grace_seconds)),
+        )
+    )
+    server.run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

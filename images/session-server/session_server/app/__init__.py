@@ -1,0 +1,1 @@
+"""The HTTP layer: routes, errors, limits. Thin over `core`, `tito`, `engine` and `wire`."""

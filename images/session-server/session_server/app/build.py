@@ -1,0 +1,100 @@
+"""Puts the application together: parts, routes, lifespan."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import httpx
+from fastapi import FastAPI
+
+from session_server import __version__
+from session_server.app import chat, errors, health, passthrough, sessions
+from session_server.app.middleware import RequestContext
+from session_server.app.service import Service
+from session_server.core import matchers
+from session_server.core.linear import Line
+from session_server.core.session import State
+from session_server.core.store import Store
+from session_server.engine.client import EngineClient
+from session_server.observe.logs import logger
+from session_server.settings import CoreVersion, Settings
+from session_server.tito.codec import Codec
+from session_server.tito.verdicts import Verdicts
+from session_server.wire.openai import EngineOptions
+
+
+def build(settings: Settings, codec: Codec, *, transport: httpx.AsyncBaseTransport | None = None) -> FastAPI:
+    """The application. `transport` replaces the network towards the engine.
+
+    Raises:
+        ValueError: a setting names a function that does not exist.
+    """
+    service = _service(settings, codec, transport)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        async with service.engine:
+            sweeper = asyncio.create_task(_sweep(service.store, settings.session_idle_seconds))
+            try:
+                yield
+            finally:
+                sweeper.cancel()
+                with suppress(asyncio.CancelledError):
+                    await sweeper
+
+    app = FastAPI(
+        title="Session server",
+        version=__version__,
+        description="Token in, token out sessions in front of SGLang.",
+        lifespan=lifespan,
+    )
+    app.state.service = service
+    errors.install(app)
+    for module in (health, sessions, chat, passthrough):
+        app.include_router(module.router)
+    app.add_middleware(RequestContext)
+    return app
+
+
+def _service(settings: Settings, codec: Codec, transport: httpx.AsyncBaseTransport | None) -> Service:
+    def make_state() -> State:
+        return Line(append_roles=codec.family.append_roles, max_turns=settings.max_nodes_per_session)
+
+    return Service(
+        settings=settings,
+        codec=codec,
+        store=Store(
+            make_state,
+            exclusive=settings.core_version is CoreVersion.V1,
+            max_sessions=settings.max_sessions,
+            idle_seconds=settings.session_idle_seconds,
+        ),
+        engine=EngineClient(
+            str(settings.engine_url),
+            timeout_seconds=settings.engine_timeout_seconds,
+            connect_timeout_seconds=settings.engine_connect_timeout_seconds,
+            max_connections=settings.engine_max_connections,
+            api_key=None if settings.engine_api_key is None else settings.engine_api_key.get_secret_value(),
+            transport=transport,
+        ),
+        matcher=matchers.load(settings.matcher),
+        verdicts=Verdicts(codec),
+        options=EngineOptions(
+            strict_tools=settings.strict_tools,
+            lora_path=settings.lora_path,
+            routed_experts=settings.routed_experts,
+            routed_experts_from_checkpoint=settings.routed_experts_from_checkpoint,
+            indexer_topk=settings.indexer_topk,
+        ),
+    )
+
+
+async def _sweep(store: Store, idle_seconds: float) -> None:
+    """Remove expired sessions now and then; a session also counts as gone the moment it has expired."""
+    while True:
+        await asyncio.sleep(min(60.0, max(1.0, idle_seconds / 4)))
+        removed = store.expire()
+        if removed:
+            logger().info("sessions expired", removed=removed, alive=len(store))

@@ -1,0 +1,39 @@
+"""Errors as answers: one JSON shape for refusals, and a request id for what was not foreseen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import Response
+
+from session_server.core.errors import SessionError
+from session_server.core.matchers import MatcherError
+from session_server.observe.logs import logger
+
+
+def json_response(document: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """`document` as compact UTF-8 JSON."""
+    return Response(orjson.dumps(document), status, headers, media_type="application/json")
+
+
+def error_response(status: int, message: str) -> Response:
+    """`{"error": message}`."""
+    return json_response({"error": message}, status)
+
+
+def install(app: FastAPI) -> None:
+    """Turn this package's errors into answers."""
+
+    @app.exception_handler(SessionError)
+    async def refused(request: Request, error: SessionError) -> Response:
+        if error.status >= 500:
+            logger().warning("turn failed", path=request.url.path, status=error.status, reason=str(error))
+        return error_response(error.status, str(error))
+
+    @app.exception_handler(MatcherError)
+    async def matcher_failed(request: Request, error: MatcherError) -> Response:
+        logger().error("matcher failed", path=request.url.path, reason=str(error))
+        return error_response(500, str(error))

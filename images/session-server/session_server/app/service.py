@@ -1,0 +1,137 @@
+"""What the routes share: the parts of the server, made once, and the one way in which a turn is generated.
+
+A turn is position -> prompt ids -> generate -> commit. The first two change nothing, the third happens outside, and the
+last is one synchronous step behind every check, so a turn that fails at any point leaves the session as it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from session_server.core.errors import EngineError, NotFoundError
+from session_server.core.matchers import Matcher
+from session_server.core.policy import check_prefix
+from session_server.core.session import Session
+from session_server.core.store import Store
+from session_server.core.turn import Record
+from session_server.engine.client import EngineClient, EngineReply
+from session_server.engine.reply import Generation, read_generation
+from session_server.settings import Settings
+from session_server.tito.codec import Codec
+from session_server.tito.verdicts import Verdicts
+from session_server.wire.openai import ChatRequest, EngineOptions
+
+Presented = TypeVar("Presented")
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The engine's own error answer; nothing was recorded."""
+
+    reply: EngineReply
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Generic[Presented]):
+    """A recorded generation: the engine's headers and what `present` made of its body."""
+
+    headers: Mapping[str, str]
+    presented: Presented
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """The running server's parts."""
+
+    settings: Settings
+    codec: Codec
+    store: Store
+    engine: EngineClient
+    matcher: Matcher
+    verdicts: Verdicts
+    options: EngineOptions
+
+    async def run_turn(
+        self,
+        session: Session,
+        chat: ChatRequest,
+        headers: Mapping[str, str],
+        present: Callable[[Generation], Presented],
+    ) -> Done[Presented] | Refused:
+        """Generate one turn for `session` and record it.
+
+        `present` makes the client's answer; it runs before the commit, so that a reply which cannot be presented is
+        not recorded either.
+
+        Raises:
+            SessionError: the turn was refused or failed; the session is what it was.
+        """
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("a turn runs inside a task")
+        with session.turn(task.cancel):
+            try:
+                return await self._generate(session, chat, headers, present)
+            except asyncio.CancelledError:
+                if not session.closed:
+                    raise
+                task.uncancel()
+                raise NotFoundError(f"session {session.id} was deleted while this turn was generated") from None
+
+    async def _generate(
+        self,
+        session: Session,
+        chat: ChatRequest,
+        headers: Mapping[str, str],
+        present: Callable[[Generation], Presented],
+    ) -> Done[Presented] | Refused:
+        requested_at = time.time()
+        kwargs = self.codec.kwargs(chat.template_kwargs)
+        position = session.state.position(chat.messages, self.matcher)
+        prompt = self.codec.prompt(position, tools=chat.tools, kwargs=kwargs)
+        request = chat.engine_body(
+            prompt,
+            template_kwargs=kwargs,
+            checkpoint_length=0 if position.parent is None else len(position.parent.token_ids),
+            options=self.options,
+        )
+        reply = await self.engine.chat(request, headers)
+        if reply.status != 200:
+            return Refused(reply)
+        generation = read_generation(
+            reply.body,
+            prompt_length=len(prompt),
+            budget=chat.budget,
+            end_ids=self.codec.vocabulary.end_ids,
+        )
+        outside = self.codec.vocabulary.first_outside(generation.output_ids)
+        if outside is not None:
+            raise EngineError(
+                f"upstream response cannot be recorded: sampled id {outside} is outside the vocabulary of "
+                f"{self.codec.vocabulary.size}; engine and tokenizer directory do not match"
+            )
+        token_ids = prompt + generation.output_ids
+        check_prefix(position.parent, token_ids, self.codec.family.max_trim_tokens)
+        presented = present(generation)
+        session.state.commit(
+            position.turn(
+                seq=session.state.next_seq,
+                assistant=generation.message,
+                token_ids=token_ids,
+                completion_start=len(prompt),
+                finish_reason=generation.finish_reason,
+                response_id=generation.response_id,
+                record=Record(
+                    request=request,
+                    response=generation.raw,
+                    requested_at=requested_at,
+                    committed_at=time.time(),
+                    tools=chat.tools,
+                ),
+            )
+        )
+        return Done(reply.headers, presented)

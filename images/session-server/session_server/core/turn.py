@@ -1,0 +1,111 @@
+"""One committed generation. Both state machines are made of these: v1 keeps one line of them, v2 a forest.
+
+A turn is immutable once committed and points at its parent, so that rolling back is moving a reference and every
+earlier turn stays what it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from session_server.core.tokens import TokenIds
+
+Message: TypeAlias = dict[str, Any]
+"""A chat message in OpenAI form, its content a string or None (text parts already joined)."""
+
+UNFINISHED = frozenset({"length", "abort"})
+"""Finish reasons after which the stored tokens end in the middle of a turn."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Record:
+    """What went to the engine and what came back, as the bytes that went over the wire.
+
+    `requested_at` and `committed_at` are seconds since the epoch. `tools` and `template_kwargs` are what the prompt was
+    rendered with; the request's own bytes may differ from them (the engine gets `strict` tools).
+    """
+
+    request: bytes
+    response: bytes
+    requested_at: float
+    committed_at: float
+    tools: Sequence[dict[str, Any]] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Turn:
+    """A generation and the messages that led to it since its parent.
+
+    `token_ids` `[n_tokens]` is the whole snapshot: prompt and completion; the completion is
+    `token_ids[completion_start:]`. `seq` numbers the commits of a session from 0.
+    """
+
+    seq: int
+    parent: Turn | None
+    delta: tuple[Message, ...]
+    message_count: int
+    token_ids: TokenIds
+    completion_start: int
+    finish_reason: str | None
+    response_id: str | None
+    record: Record
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the tokens end inside a turn, so that nothing may follow them."""
+        return self.finish_reason in UNFINISHED
+
+    @property
+    def assistant(self) -> Message:
+        """The generated message."""
+        return self.delta[-1]
+
+    def path(self) -> list[Turn]:
+        """The turns from the root to this one."""
+        turns: list[Turn] = []
+        turn: Turn | None = self
+        while turn is not None:
+            turns.append(turn)
+            turn = turn.parent
+        turns.reverse()
+        return turns
+
+    def messages(self) -> list[Message]:
+        """All messages from the root up to and including this turn's generated one, as stored."""
+        return [message for turn in self.path() for message in turn.delta]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Position:
+    """Where a request attaches: `tail` is what it appends behind `parent` (None: behind nothing)."""
+
+    parent: Turn | None
+    tail: tuple[Message, ...]
+    tail_start: int
+
+    def turn(
+        self,
+        *,
+        seq: int,
+        assistant: Message,
+        token_ids: TokenIds,
+        completion_start: int,
+        finish_reason: str | None,
+        response_id: str | None,
+        record: Record,
+    ) -> Turn:
+        """The turn that a generation at this position makes."""
+        delta = (*self.tail, assistant)
+        return Turn(
+            seq=seq,
+            parent=self.parent,
+            delta=delta,
+            message_count=self.tail_start + len(delta),
+            token_ids=token_ids,
+            completion_start=completion_start,
+            finish_reason=finish_reason,
+            response_id=response_id,
+            record=record,
+        )

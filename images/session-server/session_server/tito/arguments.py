@@ -1,0 +1,55 @@
+"""Tool-call arguments in the two forms that templates want.
+
+The wire carries them as a JSON string; Jinja templates iterate over an object. Absent and empty arguments are the empty
+object. Content that is absent renders as an empty string.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+from session_server.core.turn import Message
+
+
+class NotAnObjectError(ValueError):
+    """Tool-call arguments that are not a JSON object."""
+
+
+def parse_arguments(arguments: object) -> dict[str, Any]:
+    """The object that `arguments` (string, object or None) spells.
+
+    Raises:
+        NotAnObjectError: it is not strict JSON, or it is JSON of another kind.
+    """
+    if arguments is None or arguments == "":
+        return {}
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments, parse_constant=_refuse)
+        except (ValueError, RecursionError) as error:
+            raise NotAnObjectError(f"not valid JSON: {error}") from error
+    if not isinstance(arguments, dict):
+        raise NotAnObjectError(f"JSON of type {type(arguments).__name__}, expected an object")
+    return arguments
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def with_object_arguments(messages: Iterable[Message]) -> list[Message]:
+    """`messages` as Jinja templates want them; messages that need no change are passed through, none is modified."""
+    return [_with_object_arguments(message) for message in messages]
+
+
+def _with_object_arguments(message: Message) -> Message:
+    calls = message.get("tool_calls")
+    if not calls:
+        return message if message.get("content") is not None else {**message, "content": ""}
+    parsed = []
+    for call in calls:
+        function = call["function"]
+        parsed.append({**call, "function": {**function, "arguments": parse_arguments(function.get("arguments"))}})
+    return {**message, "content": message.get("content") or "", "tool_calls": parsed}

@@ -1,0 +1,136 @@
+"""The checkpoint's tokenizer, reduced to what the server needs: exact encode and decode, special ids, limits.
+
+Loaded through `transformers` because the engine loads it that way; encoding and decoding then go to the fast backend
+directly where there is one, after a check that both agree.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from session_server.core.tokens import TokenIds, pack
+
+_PROBES = ("", "\n", "Hello, world!", " two  spaces\n\n", "naïve 東京 🙂", '{"a": [1, 2.5, null]}')
+
+
+class TokenizerError(Exception):
+    """The tokenizer directory cannot be used; the message names what is wrong with it."""
+
+
+class Vocabulary:
+    """Encode, decode and the special ids of one checkpoint.
+
+    `size` is the number of ids that the model has rows for: an id at or above it must never reach the engine.
+    """
+
+    def __init__(self, tokenizer: Any, *, size: int) -> None:
+        self._tokenizer = tokenizer
+        self._backend = getattr(tokenizer, "backend_tokenizer", None)
+        self.size = size
+        special = {int(token_id) for token_id in tokenizer.all_special_ids}
+        special |= {int(token_id) for token_id, token in tokenizer.added_tokens_decoder.items() if token.special}
+        self.special_ids = frozenset(special)
+        self._check_backend()
+
+    @classmethod
+    def load(cls, directory: Path, *, trust_remote_code: bool) -> Vocabulary:
+        """Read the tokenizer of the checkpoint in `directory`.
+
+        Raises:
+            TokenizerError: the directory is missing or `transformers` cannot read it.
+        """
+        # imported here: it takes seconds, and --help and configuration errors should not wait for it
+        from transformers import AutoTokenizer
+
+        if not directory.is_dir():
+            raise TokenizerError(f"tokenizer directory {directory} does not exist")
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(
+                str(directory), local_files_only=True, trust_remote_code=trust_remote_code
+            )
+        except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
+            raise TokenizerError(f"cannot load a tokenizer from {directory}: {error}") from error
+        return cls(tokenizer, size=_model_rows(directory) or len(tokenizer))
+
+    def _check_backend(self) -> None:
+        if self._backend is None:
+            return
+        for probe in _PROBES:
+            if self._encode(probe) != self._tokenizer.encode(probe, add_special_tokens=False):
+                self._backend = None
+                return
+
+    def _encode(self, text: str) -> list[int]:
+        if self._backend is not None:
+            ids: list[int] = self._backend.encode(text, add_special_tokens=False).ids
+        else:
+            ids = self._tokenizer.encode(text, add_special_tokens=False)
+        return ids
+
+    def encode(self, text: str) -> TokenIds:
+        """Ids of `text`, `[n_tokens]`; special tokens written in it count, none is added."""
+        return pack(self._encode(text))
+
+    def decode(self, token_ids: list[int], skip_special_tokens: bool = False) -> str:
+        """Text of `token_ids` with nothing cleaned up."""
+        if self._backend is not None:
+            text: str = self._backend.decode(token_ids, skip_special_tokens=skip_special_tokens)
+        else:
+            text = self._tokenizer.decode(
+                token_ids, skip_special_tokens=skip_special_tokens, clean_up_tokenization_spaces=False
+            )
+        return text
+
+    def token_id(self, token: str) -> int:
+        """Id of one token given by its text.
+
+        Raises:
+            TokenizerError: the tokenizer does not have it as a single token.
+        """
+        ids = self._encode(token)
+        if len(ids) != 1:
+            raise TokenizerError(f"the tokenizer has no single token {token!r} (it encodes to {ids})")
+        return ids[0]
+
+    def first_outside(self, ids: TokenIds) -> int | None:
+        """First of `ids` that the model has no row for; None when all are inside."""
+        if not ids or (min(ids) >= 0 and max(ids) < self.size):
+            return None
+        return next(token_id for token_id in ids if not 0 <= token_id < self.size)
+
+    @property
+    def end_ids(self) -> frozenset[int]:
+        """Ids with which a generation ends by itself, as far as the tokenizer says."""
+        end = self._tokenizer.eos_token_id
+        return frozenset() if end is None else frozenset({int(end)})
+
+    @property
+    def special_tokens(self) -> Mapping[str, str]:
+        """Names that chat templates may print, such as `bos_token`."""
+        return {
+            name: str(token) for name, token in self._tokenizer.special_tokens_map.items() if isinstance(token, str)
+        }
+
+    @property
+    def chat_template(self) -> str | None:
+        """The checkpoint's own chat template."""
+        template = self._tokenizer.chat_template
+        if isinstance(template, dict):
+            template = template.get("default")
+        return template if isinstance(template, str) else None
+
+
+def _model_rows(directory: Path) -> int | None:
+    """Rows of the model's embedding by its config.json; None when there is none."""
+    try:
+        config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise TokenizerError(f"cannot read {directory / 'config.json'}: {error}") from error
+    text_config = config.get("text_config")
+    rows = config.get("vocab_size", text_config.get("vocab_size") if isinstance(text_config, dict) else None)
+    return rows if isinstance(rows, int) else None

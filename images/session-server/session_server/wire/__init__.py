@@ -1,0 +1,1 @@
+"""The two dialects on the wire, OpenAI chat completions and Anthropic messages: parsing, conversion, streaming."""

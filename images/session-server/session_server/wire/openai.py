@@ -1,0 +1,240 @@
+"""The OpenAI chat request: what is checked, what is rendered, what is sent on.
+
+The client's body goes to the engine as it is, less streaming, plus the token ids and what is needed to get the sampled
+ids back. For rendering and matching a message is reduced to text: parts of a list-form content are joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import orjson
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from session_server.core.errors import InvalidError
+from session_server.core.tokens import TokenIds
+from session_server.core.turn import Message
+from session_server.tito.arguments import NotAnObjectError, parse_arguments
+
+
+def _text_parts_only(value: object) -> object:
+    if isinstance(value, list):
+        for index, part in enumerate(value):
+            kind = part.get("type") if isinstance(part, dict) else type(part).__name__
+            if kind != "text" or not isinstance(part.get("text"), str):
+                raise PydanticCustomError(
+                    "text_part",
+                    "part {index} is of type {kind}; only parts of type 'text' with a string 'text' can be rendered",
+                    {"index": index, "kind": repr(kind)},
+                )
+    return value
+
+
+def _object_arguments(value: object) -> object:
+    try:
+        parse_arguments(value)
+    except NotAnObjectError as error:
+        raise PydanticCustomError("arguments", "{reason}", {"reason": str(error)}) from error
+    return value
+
+
+class _Open(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+
+class TextPart(_Open):
+    """A part of list-form content; only text can be rendered."""
+
+    type: Literal["text"]
+    text: str
+
+
+class FunctionCall(_Open):
+    """The function that an assistant called."""
+
+    name: str
+    arguments: Annotated[str | dict[str, Any] | None, BeforeValidator(_object_arguments)] = Field(
+        default=None, description="A JSON object, as a string or as it is."
+    )
+
+
+class ToolCall(_Open):
+    """One call of an assistant message."""
+
+    id: str | None = None
+    type: str | None = None
+    function: FunctionCall
+
+
+class ChatMessage(_Open):
+    """One message of the history."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    content: Annotated[str | list[TextPart] | None, BeforeValidator(_text_parts_only)] = None
+    reasoning_content: str | None = None
+    tool_calls: list[ToolCall] | None = None
+    tool_call_id: str | None = None
+    name: str | None = None
+
+
+class FunctionTool(_Open):
+    """The function of a tool; `parameters` is its JSON schema."""
+
+    name: str
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class Tool(_Open):
+    """A tool that the model may call."""
+
+    type: Literal["function"] = "function"
+    function: FunctionTool
+
+
+class ChatBody(_Open):
+    """A chat completion request. Other fields go to the engine unchanged."""
+
+    messages: list[ChatMessage] = Field(min_length=1)
+    tools: list[Tool] | None = None
+    stream: bool | None = None
+    n: Literal[1] | None = Field(default=None, description="A session records one completion per request.")
+    chat_template_kwargs: dict[str, Any] | None = None
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """What every generation asks of the engine, beyond the client's request."""
+
+    strict_tools: bool = True
+    lora_path: str | None = None
+    routed_experts: bool = False
+    routed_experts_from_checkpoint: bool = False
+    indexer_topk: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """A checked request. `body` is the client's object; `messages` are its messages with text parts joined."""
+
+    body: Mapping[str, Any]
+    messages: tuple[Message, ...]
+    tools: Sequence[dict[str, Any]] | None
+    template_kwargs: Mapping[str, Any]
+    stream: bool
+    budget: int | None
+
+    def engine_body(
+        self, prompt: TokenIds, *, template_kwargs: Mapping[str, Any], checkpoint_length: int, options: EngineOptions
+    ) -> bytes:
+        """The request for the engine, as compact JSON."""
+        body = dict(self.body)
+        for key in ("stream", "stream_options", "chat_template_kwargs"):
+            body.pop(key, None)
+        body["logprobs"] = True
+        body["return_meta_info"] = True
+        body["no_stop_trim"] = False
+        body["input_ids"] = prompt.tolist()
+        if template_kwargs:
+            body["chat_template_kwargs"] = dict(template_kwargs)
+        if options.strict_tools and self.tools:
+            body["tools"] = [_strict(tool) for tool in self.tools]
+        if options.lora_path is not None:
+            body["lora_path"] = options.lora_path
+        if options.indexer_topk:
+            body["return_indexer_topk"] = True
+        if options.routed_experts:
+            body["return_routed_experts"] = True
+            if options.routed_experts_from_checkpoint:
+                body["routed_experts_start_len"] = max(0, checkpoint_length - 1)
+        return orjson.dumps(body)
+
+
+def _strict(tool: dict[str, Any]) -> dict[str, Any]:
+    function = tool["function"]
+    if function.get("strict") is not None:
+        return tool
+    return {**tool, "function": {**function, "strict": True}}
+
+
+def parse_chat(raw: bytes) -> ChatRequest:
+    """Check the body of a chat completion request.
+
+    Raises:
+        InvalidError: it is not JSON, not an object, or a field is wrong; the message names the first few.
+    """
+    return check_chat(parse_object(raw))
+
+
+def parse_object(raw: bytes) -> dict[str, Any]:
+    """The JSON object in `raw`.
+
+    Raises:
+        InvalidError: it is not JSON, or JSON of another kind.
+    """
+    try:
+        body = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise InvalidError(f"invalid JSON body: {error}") from error
+    if not isinstance(body, dict):
+        raise InvalidError(f"the body must be a JSON object, got {_kind(body)}")
+    return body
+
+
+def _kind(value: object) -> str:
+    return {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}.get(type(value), "a number")
+
+
+def check_chat(body: dict[str, Any]) -> ChatRequest:
+    """Check a parsed chat completion request.
+
+    Raises:
+        InvalidError: a field is wrong; the message names the first few.
+    """
+    kwargs = body.get("chat_template_kwargs")
+    if kwargs is not None and not isinstance(kwargs, dict):
+        raise InvalidError("chat_template_kwargs must be an object")
+    try:
+        checked = ChatBody.model_validate(body)
+    except ValidationError as error:
+        raise InvalidError(explain(error.errors(include_url=False, include_input=False))) from error
+    budget = checked.max_completion_tokens if checked.max_completion_tokens is not None else checked.max_tokens
+    return ChatRequest(
+        body=body,
+        messages=tuple(_as_text(message) for message in body["messages"]),
+        tools=body.get("tools") or None,
+        template_kwargs=kwargs or {},
+        stream=bool(checked.stream),
+        budget=budget,
+    )
+
+
+def explain(problems: Sequence[ErrorDetails]) -> str:
+    """Validation errors as one line: `messages[2].content: ...`; at most five of them."""
+    lines = [f"{_path(item['loc'])}: {item['msg']}" for item in problems[:5]]
+    if len(problems) > 5:
+        lines.append(f"and {len(problems) - 5} more")
+    return "; ".join(lines)
+
+
+def _path(location: Sequence[int | str]) -> str:
+    text = ""
+    for step in location:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif step.isidentifier():
+            text += f".{step}" if text else step
+    return text or "body"
+
+
+def _as_text(message: Message) -> Message:
+    content = message.get("content")
+    if not isinstance(content, list):
+        return message
+    return {**message, "content": "".join(part["text"] for part in content)}
