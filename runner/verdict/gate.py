@@ -3,7 +3,7 @@
 The rules are applied in this order, and the first that a cell breaks gives its outcome:
 
 1. evidence - every planned sample has exactly one terminal record and every writer its trailer, else `incomplete`.
-   An error or a break that was recorded for the cell as a whole ends all of its samples that have no record of their own.
+   What is recorded for the cell as a whole ends those of its samples that have no terminal record of their own.
    Where the cell, or the host for its lease, recorded that something underneath broke, samples that it cost make the
    cell `infra` instead. A damaged ledger stays `incomplete`: a break underneath does not explain an edited file.
 2. verification errors fail the cell, whatever other samples say: `verifier-error`, or `model-incomplete` where every
