@@ -30,6 +30,8 @@ from runner.base.events import (
     SampleDone,
     TurnDone,
 )
+from runner.base.settings import Settings
+from runner.plan.model import Plan
 from runner.report.lines import event_line
 from runner.report.text import duration
 
@@ -51,6 +53,14 @@ def line_consumer(stream: TextIO | None = None, clock: Clock = time.monotonic) -
 
 
 @contextmanager
+def console(settings: Settings, plan: Plan, stream: TextIO | None = None) -> Iterator[Emit]:
+    """The consumer for a run of this plan, for the length of the run. CI gets lines even on a terminal."""
+    cells = [str(cell.id) for cell in plan.cells if cell.applicable]
+    with progress(cells, plain=settings.ci or settings.github_actions, stream=stream) as emit:
+        yield emit
+
+
+@contextmanager
 def progress(cells: Sequence[str], *, plain: bool = False, stream: TextIO | None = None) -> Iterator[Emit]:
     """The right consumer for where the output goes, for the length of a run.
 
@@ -60,12 +70,12 @@ def progress(cells: Sequence[str], *, plain: bool = False, stream: TextIO | None
         stream: stderr by default.
     """
     target = stream or sys.stderr
-    console = Console(file=target)
-    if plain or not console.is_terminal:
+    screen = Console(file=target)
+    if plain or not screen.is_terminal:
         yield line_consumer(target)
         return
     table = LiveTable(cells)
-    with Live(table, console=console, refresh_per_second=_REFRESHES_PER_SECOND, transient=True) as live:
+    with Live(table, console=screen, refresh_per_second=_REFRESHES_PER_SECOND, transient=True) as live:
         table.say = lambda line: live.console.print(Text(line))
         yield table
 

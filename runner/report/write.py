@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import TextIO
 
 from runner.base.events import PhaseEvent
+from runner.base.settings import Settings
 from runner.plan.model import Plan
+from runner.report.closing import print_closing
 from runner.report.html import html
 from runner.report.junit import write_junit
 from runner.report.summary import github_annotations, summary
@@ -37,11 +39,34 @@ class Written:
 
 
 def write_plan(run: Path, plan: Plan) -> Path:
-    """Write plan.json into the run's directory, which is made."""
+    """Write plan.json into the run's directory."""
     return _put(run / PLAN_NAME, plan.model_dump_json(indent=2) + "\n")
 
 
-def write_reports(run: Path, plan: Plan, verdict: Verdict, *, phases: Sequence[PhaseEvent] = ()) -> Written:
+def write_reports(
+    plan: Plan,
+    verdict: Verdict,
+    run: Path,
+    settings: Settings,
+    *,
+    phases: Sequence[PhaseEvent] = (),
+    stream: TextIO | None = None,
+) -> Written:
+    """Write every report into the run's directory, give GitHub its copies, and print the closing page last.
+
+    Args:
+        phases: steps of the stack with their durations, for the page.
+        stream: where the closing page and the annotations go; stdout by default.
+    """
+    written = write_files(plan, verdict, run, phases=phases)
+    report_to_github(
+        verdict, step_summary=settings.github_step_summary, annotate=settings.github_actions, stream=stream
+    )
+    print_closing(verdict, run, stream=stream)
+    return written
+
+
+def write_files(plan: Plan, verdict: Verdict, run: Path, *, phases: Sequence[PhaseEvent] = ()) -> Written:
     """Write verdict.json, junit.xml, summary.md and report.html into the run's directory."""
     return Written(
         verdict=_put(run / VERDICT_NAME, verdict.model_dump_json(indent=2) + "\n"),
