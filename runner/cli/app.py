@@ -1,0 +1,173 @@
+"""The commands, their help, and the one place where an error becomes an exit code.
+
+Each command imports what it needs when it is called: `gate` works on a machine without Docker, `verify` runs in a
+container that has neither Docker nor Compose, and `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from runner import __version__
+from runner.base.errors import RunnerError
+from runner.base.settings import describe
+from runner.base.terms import ExitCode
+
+_EPILOG = (
+    "Exit codes: 0 all pass - 1 a verification failed - 2 wrong usage or configuration - 3 infrastructure"
+    " - 4 incomplete - 130 interrupted."
+)
+
+app = typer.Typer(
+    name="runner",
+    help="Verify, token by token, that a session server in front of SGLang is exact over many turns.",
+    epilog=_EPILOG,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Variables = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[NAME=VALUE]...", help="Variables, as in make and the environment; `settings` lists them."),
+]
+
+
+_E2E_HELP = f"""The main job: set up what is missing, run every planned cell, verdict, artifacts, tear down.
+
+\b
+Variables:
+{describe()}
+"""
+
+
+@app.command(help=_E2E_HELP, epilog=_EPILOG)
+def e2e(variables: Variables = None) -> None:
+    """Run the main job."""
+    from runner.cli.e2e import e2e as command
+
+    raise typer.Exit(command(variables or []))
+
+
+@app.command()
+def plan(variables: Variables = None) -> None:
+    """Print what `e2e` would run, as JSON. Nothing is started."""
+    from runner.cli.plan import show
+
+    raise typer.Exit(show(variables or []))
+
+
+@app.command()
+def settings() -> None:
+    """Print every variable with its values and default."""
+    typer.echo(describe())
+
+
+@app.command()
+def images(
+    variables: Variables = None,
+    with_tests: Annotated[bool, typer.Option(help="Also the scripted engine that tests use.")] = False,
+) -> None:
+    """Find or set up Docker, Compose, the base image and the project's images, and nothing else."""
+    from runner.cli.images import ensure
+
+    raise typer.Exit(ensure(variables or [], with_tests=with_tests))
+
+
+@app.command()
+def verify(
+    plan: Annotated[Path, typer.Option(help="The plan, plan.json.", exists=True, dir_okay=False)],
+    family: Annotated[str, typer.Option(help="The lease to drive: its family.")],
+    artifacts: Annotated[Path, typer.Option(help="Where ledgers and sessions are written.")] = Path("artifacts"),
+    session_v1: Annotated[str, typer.Option(help="URL of the v1 session server.")] = "http://session-v1:8080",
+    session_v2: Annotated[str, typer.Option(help="URL of the v2 session server.")] = "http://session-v2:8080",
+) -> None:
+    """Drive the planned cells of one lease (this is what the runner container does)."""
+    from runner.cli.verify import verify as command
+
+    raise typer.Exit(command(plan, family, artifacts, {"session-v1": session_v1, "session-v2": session_v2}))
+
+
+@app.command()
+def gate(
+    run: Annotated[Path, typer.Argument(help="Artifacts of one run: artifacts/<run id>.", metavar="RUN")],
+) -> None:
+    """Judge recorded artifacts: plan + ledgers -> verdict. No Docker, no network."""
+    from runner.cli.gate import gate as command
+
+    raise typer.Exit(command(run))
+
+
+@app.command()
+def doctor(variables: Variables = None) -> None:
+    """Say what is missing on this machine, and the line that mends it. Changes nothing."""
+    from runner.cli.doctor import doctor as command
+
+    raise typer.Exit(command(variables or []))
+
+
+@app.command()
+def sweep(
+    all_runs: Annotated[bool, typer.Option("--all", help="Also kept runs and runs of unknown owners.")] = False,
+) -> None:
+    """Remove what killed runs left behind, by our label only. Runs that are alive are never touched."""
+    from runner.cli.sweep import sweep as command
+
+    raise typer.Exit(command(everything=all_runs))
+
+
+@app.command()
+def up(variables: Variables = None) -> None:
+    """Start the environment for a person, print URLs and a curl line, and leave it running."""
+    from runner.cli.up import up as command
+
+    raise typer.Exit(command(variables or []))
+
+
+@app.command()
+def down() -> None:
+    """Remove every environment that `up` (or KEEP=1) left running."""
+    from runner.cli.up import down as command
+
+    raise typer.Exit(command())
+
+
+@app.command(name="micro-model")
+def micro_model(variables: Variables = None) -> None:
+    """Train the CPU micro model of FAMILY again, in the engine image, into images/engine-cpu/models (minutes)."""
+    from runner.cli.micro import train
+
+    raise typer.Exit(train(variables or []))
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Entry point: runs one command; errors meant for people become one message and their exit code."""
+    try:
+        app()
+    except RunnerError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(ExitCode.INTERRUPTED)

@@ -1,0 +1,57 @@
+"""From a planned lease to a Compose project: which variables compose.yaml gets, and where the run's files lie."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+
+from runner.base.settings import Settings
+from runner.plan.model import Plan, PlannedLease
+
+ROOT = Path(__file__).resolve().parents[2]
+"""The repository: compose.yaml and the image contexts are there."""
+
+IMAGES = ("engine-cpu", "session-server", "runner")
+
+
+def project_name(run_id: str, family: str) -> str:
+    """One Compose project per lease."""
+    return f"tito-{run_id}-{family}".replace(".", "_").lower()
+
+
+def needed_images(settings: Settings) -> list[str]:
+    """The images that must be built here: not those that the user replaces."""
+    replaced = {"engine-cpu": settings.engine_image, "session-server": settings.session_image}
+    return [name for name in IMAGES if not replaced.get(name)]
+
+
+def image_references(settings: Settings, built: Mapping[str, str]) -> dict[str, str]:
+    """Compose service kind (`engine`, `session`, `runner`) -> image reference."""
+    return {
+        "engine": settings.engine_image or built["engine-cpu"],
+        "session": settings.session_image or built["session-server"],
+        "runner": built["runner"],
+    }
+
+
+def compose_variables(
+    plan: Plan, lease: PlannedLease, images: Mapping[str, str], *, lock: Path, keep: bool
+) -> dict[str, str]:
+    """All variables that compose.yaml reads for this lease; written to the artifacts so that it can be repeated."""
+    return {
+        "TITO_RUN_ID": plan.run_id,
+        "TITO_FAMILY": lease.family,
+        "TITO_LOCK": str(lock),
+        "TITO_HOST": platform.node(),
+        "TITO_KEEP": "1" if keep else "0",
+        "TITO_ENGINE_IMAGE": images["engine"],
+        "TITO_SESSION_IMAGE": images["session"],
+        "TITO_RUNNER_IMAGE": images["runner"],
+        "TITO_MODEL": lease.model,
+        "TITO_TOKENIZER": lease.tokenizer,
+        "TITO_TITO_MODEL": lease.tito_model,
+        "TITO_REASONING_PARSER": lease.reasoning_parser,
+        "TITO_TOOL_CALL_PARSER": lease.tool_call_parser,
+        "TITO_CONTEXT_LENGTH": str(lease.context_length),
+    }
