@@ -20,6 +20,7 @@ from runner.report.text import (
     first_finding,
     headline,
     outcome_word,
+    plain,
     retries_word,
 )
 from runner.verdict.model import CellVerdict, Rule, Verdict
@@ -42,14 +43,14 @@ def print_closing(verdict: Verdict, run: Path, *, stream: TextIO | None = None) 
         if cell.outcome is Outcome.NOT_APPLICABLE:
             console.print(Text(f"{cell.cell}: not applicable: {cell.reasons[0].message}", style="dim"))
     for problem in verdict.problems:
-        console.print(Text(f"incomplete: {problem}", style="red"))
+        console.print(Text(plain(f"incomplete: {problem}"), style="red"))
     console.print(Text(headline(verdict), style="bold green" if verdict.passed else "bold red"))
     console.print(Text(f"artifacts: {run}"))
     bad = bad_cells(verdict)
     for cell in bad[:_MOST_CELLS]:
         console.print()
         for line, style in failure_lines(cell, run):
-            console.print(Text(line, style=style))
+            console.print(Text(plain(line), style=style))
     if len(bad) > _MOST_CELLS:
         console.print(Text(f"\nand {len(bad) - _MOST_CELLS} more cells: see {run / 'report.html'}"))
 

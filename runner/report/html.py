@@ -21,6 +21,7 @@ from runner.report.text import (
     headline,
     marked,
     outcome_word,
+    plain,
     retries_word,
     visible,
 )
@@ -57,7 +58,8 @@ def html(plan: Plan, verdict: Verdict, phases: Sequence[PhaseEvent] = ()) -> str
         lstrip_blocks=True,
     )
     environment.filters.update(
-        duration=duration,
+        duration=lambda seconds: duration(seconds).replace(" ", "\u00a0"),
+        plain=plain,
         outcome_word=outcome_word,
         retries=retries_word,
         visible=visible,

@@ -12,7 +12,16 @@ from pathlib import Path
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from runner.base.terms import Outcome
-from runner.report.text import bad_cells, diff_lines, finding_title, first_finding, headline, outcome_word, retries_word
+from runner.report.text import (
+    bad_cells,
+    diff_lines,
+    finding_title,
+    first_finding,
+    headline,
+    outcome_word,
+    plain,
+    retries_word,
+)
 from runner.verdict.model import CellVerdict, Verdict
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -70,4 +79,4 @@ def _details(cell: CellVerdict) -> str:
 
 def _xml(text: str) -> str:
     """Without the characters that XML cannot hold, which models do print."""
-    return _NOT_XML.sub("\ufffd", text)
+    return _NOT_XML.sub("\ufffd", plain(text))

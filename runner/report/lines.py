@@ -12,12 +12,12 @@ from runner.base.events import (
     SampleDone,
     TurnDone,
 )
-from runner.report.text import duration
+from runner.report.text import duration, plain
 
 
 def event_line(event: Event) -> str:
     """The line, without a newline; newlines inside become ` | `."""
-    return " | ".join(part for part in _line(event).splitlines() if part.strip())
+    return " | ".join(part for part in plain(_line(event)).splitlines() if part.strip())
 
 
 def _line(event: Event) -> str:

@@ -13,6 +13,7 @@ from runner.report.text import (
     first_finding,
     headline,
     outcome_word,
+    plain,
     retries_word,
 )
 from runner.verdict.model import CellVerdict, Verdict
@@ -50,7 +51,7 @@ def github_annotations(verdict: Verdict) -> list[str]:
 
 
 def _annotation(title: str, message: str) -> str:
-    return f"::error title={_property(title)}::{_data(message[:_MOST_CHARS].rstrip())}"
+    return f"::error title={_property(title)}::{_data(plain(message)[:_MOST_CHARS].rstrip())}"
 
 
 def _data(text: str) -> str:
@@ -106,7 +107,7 @@ def _section(cell: CellVerdict) -> str:
 
 
 def _fenced(lines: list[str]) -> list[str]:
-    body = "\n".join(lines)
+    body = plain("\n".join(lines))
     fence = "```"
     while fence in body:
         fence += "`"
@@ -115,7 +116,7 @@ def _fenced(lines: list[str]) -> list[str]:
 
 def _cell(text: str) -> str:
     """Text inside a table cell or list item: one line, nothing of it read as Markdown or HTML."""
-    flat = " ".join(text.split())[:_MOST_CHARS]
+    flat = " ".join(plain(text).split())[:_MOST_CHARS]
     for character in "\\`*_{}[]<>|~#":
         flat = flat.replace(
             character, f"\\{character}" if character not in "<>" else f"&{'lt' if character == '<' else 'gt'};"

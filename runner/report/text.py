@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from runner.base.terms import Outcome
 from runner.ledger.records import Finding, Severity, TokenDiff
 from runner.verdict.model import CellVerdict, Rule, Verdict
+
+_ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 EXPECTED = {
     Rule.NOT_APPLICABLE: "a cell that can run",
@@ -26,6 +30,11 @@ BAD = frozenset(Outcome) - {Outcome.PASS, Outcome.NOT_APPLICABLE}
 def bad_cells(verdict: Verdict) -> list[CellVerdict]:
     """The cells that keep the run from passing, failed ones first."""
     return sorted((cell for cell in verdict.cells if cell.outcome in BAD), key=lambda cell: not cell.failed)
+
+
+def plain(text: str) -> str:
+    """Text from a log or a model without colour codes and control characters: it must not steer a terminal."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in _ANSI.sub("", text))
 
 
 def duration(seconds: float) -> str:

@@ -175,10 +175,15 @@ def _file(record: Terminal, evidence: Evidence) -> None:
 
 def _match_plan(cell: PlannedCell, terminals: dict[int, list[Terminal]], evidence: Evidence) -> None:
     planned = {sample.index: sample for sample in cell.samples}
+    absent = [str(index) for index in planned if index not in terminals]
+    if absent and terminals:
+        evidence.missing.append(f"no terminal record of sample{'s' * (len(absent) > 1)} {', '.join(absent)}")
+    elif absent and not evidence.missing:
+        evidence.missing.append("no sample has a terminal record")
     for index, sample in planned.items():
         found = terminals.get(index, [])
-        if len(found) != 1:
-            evidence.missing.append(f"sample {index} has {len(found) or 'no'} terminal record{'s' * (len(found) > 1)}")
+        if len(found) > 1:
+            evidence.missing.append(f"sample {index} has {len(found)} terminal records")
         for record in found:
             if isinstance(record, SampleRecord):
                 for name, seen, wanted in (
