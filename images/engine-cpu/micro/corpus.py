@@ -1,0 +1,164 @@
+"""From dialogues to token ids and loss weights, reproducible from one seed.
+
+Pieces are encoded one by one, as a session server does: what the template wrote and what the model sampled never share
+a token. Only assistant turns that an engine would have sampled carry loss.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+from tokenizers import Tokenizer
+
+from micro import template, vocabulary
+from micro.dialogues import generate
+from micro.dice import seeded
+from micro.families import Family
+from micro.turns import Dialogue, Turn
+
+COPIED_WEIGHT = 2.0
+OPENING_WEIGHT = 3.0
+OPENING = 28
+"""Characters of a turn that decide its kind (the tag and the first words of the thinking)."""
+SPLIT = 0.25
+"""Share of compact calls whose text is cut into other tokens than the tokenizer's own: a grammar masks tokens, so the
+engine writes such splits."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of the training: `steps` optimiser steps on dialogues of at most `tokens` tokens."""
+
+    steps: int
+    turns: int
+    """Client messages of a dialogue, at most."""
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides the corpus and the training besides the code; hashed into the manifest."""
+
+    seed: int = 1
+    vocabulary_dialogues: int = 1500
+    stages: tuple[Stage, ...] = (Stage(150, 2, 420), Stage(350, 8, 800), Stage(500, 24, 1800))
+    batch_tokens: int = 2560
+    learning_rate: float = 3e-3
+    warmup: int = 30
+    weight_decay: float = 0.05
+    averaged: float = 0.2
+    """Last share of the steps over which the weights are averaged."""
+    threads: int = 2
+    """Threads of the training: sums depend on it, so it is part of the recipe."""
+
+    def with_seed(self, seed: int) -> Recipe:
+        """The same recipe with another seed."""
+        return Recipe(**{**asdict(self), "seed": seed, "stages": self.stages})
+
+    @property
+    def steps(self) -> int:
+        """Optimiser steps in all."""
+        return sum(stage.steps for stage in self.stages)
+
+
+@dataclass(frozen=True)
+class Example:
+    """`ids` and `weights` are `[n_tokens]`; a weight is 0 where the token is not learned."""
+
+    ids: list[int]
+    weights: list[float]
+
+
+def dialogues(seed: int, stage: Stage) -> Iterator[Dialogue]:
+    """Endless dialogues of a stage."""
+    rng = seeded(seed, stage.turns)
+    while True:
+        yield generate(rng, rng.randint(1, stage.turns))
+
+
+def fingerprint(recipe: Recipe) -> str:
+    """sha256 over the recipe and a sample of the dialogues: changes with wordings, generator and numbers."""
+    digest = hashlib.sha256(json.dumps(asdict(recipe), sort_keys=True).encode())
+    for stage in recipe.stages:
+        source = dialogues(recipe.seed, stage)
+        for _ in range(100):
+            digest.update(json.dumps(asdict(next(source)), sort_keys=True).encode())
+    return digest.hexdigest()
+
+
+def texts(recipe: Recipe, family: Family, text: str) -> Iterator[str]:
+    """Rendered dialogues for the training of the tokenizer; `text` is the chat template."""
+    source = dialogues(recipe.seed, recipe.stages[1])
+    for _ in range(recipe.vocabulary_dialogues):
+        yield "".join(
+            piece if isinstance(piece, str) else family.write(piece)
+            for piece in template.render(family, text, next(source))
+        )
+
+
+def encode(dialogue: Dialogue, family: Family, text: str, tokenizer: Tokenizer, rng: random.Random) -> Example:
+    """Token ids and loss weights of one dialogue; `text` is the chat template."""
+    ids: list[int] = []
+    weights: list[float] = []
+    end = vocabulary.identifier(tokenizer, family.end)
+    owed = False  # the end token after a learned turn is written by the template but sampled by the model
+    for piece in template.render(family, text, dialogue):
+        if isinstance(piece, str):
+            new = tokenizer.encode(piece, add_special_tokens=False).ids
+            ids += new
+            weights += [0.0] * len(new)
+            if owed:
+                if new[:1] != [end]:
+                    raise ValueError(f"{family.template}: an assistant turn does not end with {family.end}")
+                weights[-len(new)] = 1.0
+                owed = False
+            continue
+        written = family.write(piece)
+        owed = piece.learned
+        values = character_weights(written, piece)
+        for start, stop in _cuts(written, piece, rng):
+            encoding = tokenizer.encode(written[start:stop], add_special_tokens=False)
+            ids += encoding.ids
+            weights += [max(values[start + a : start + b], default=0.0) for a, b in encoding.offsets]
+    return Example(ids, weights)
+
+
+def character_weights(written: str, turn: Turn) -> list[float]:
+    """The loss weight of each character of a turn.
+
+    What a grammar forces weighs nothing: where no grammar forces it the model must write the template's own spacing.
+    """
+    if not turn.learned:
+        return [0.0] * len(written)
+    values = [OPENING_WEIGHT] * min(OPENING, len(written)) + [1.0] * max(0, len(written) - OPENING)
+    if turn.compact and turn.calls:
+        first, last = _forced(written)
+        values[first:last] = [0.0] * (last - first)
+    for value in turn.copied:
+        at = written.find(value)
+        while at >= 0:
+            for index in range(at, at + len(value)):
+                values[index] = max(values[index], COPIED_WEIGHT)
+            at = written.find(value, at + 1)
+    return values
+
+
+def _forced(written: str) -> tuple[int, int]:
+    """The span of a compact call from its tag to the opening of its arguments."""
+    first = written.index("<tool_call>")
+    return first, written.index("{", written.index('"arguments"')) + 2
+
+
+def _cuts(written: str, turn: Turn, rng: random.Random) -> list[tuple[int, int]]:
+    """Spans that are encoded on their own: the whole turn, or two to four cuts inside a call's fixed text."""
+    if not (turn.compact and turn.calls and rng.random() < SPLIT):
+        return [(0, len(written))]
+    first, last = _forced(written)
+    first = written.index("\n", first)  # never inside the tag, which is one token
+    marks = sorted({0, len(written), *(rng.randint(first, last) for _ in range(rng.randint(2, 4)))})
+    return list(itertools.pairwise(marks))
