@@ -59,7 +59,7 @@ class Assembler:
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes of the body. Frames may be cut anywhere between calls."""
-        self._buffer += data.replace(b"\r\n", b"\n")
+        self._buffer = (self._buffer + data).replace(b"\r\n", b"\n")
         while (end := self._buffer.find(b"\n\n")) >= 0:
             frame, self._buffer = self._buffer[:end], self._buffer[end + 2 :]
             self._frames += 1
