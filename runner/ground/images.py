@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -40,6 +39,9 @@ _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy"
 
 _STEP = re.compile(r"Step (?P<done>\d+)/(?P<all>\d+) : (?P<what>.*)|#\d+ \[[^\]]*?(?P<k>\d+)/(?P<n>\d+)\] (?P<do>.*)")
 """A step as the legacy builder and as BuildKit announce it."""
+
+_TELLING = ("FROM", "RUN", "COPY", "ADD")
+"""Instructions worth a line; the others take no time."""
 
 
 @dataclass(frozen=True)
@@ -136,10 +138,14 @@ def _prepare(recipe: Recipe, log: Path, bench: _Bench) -> None:
 
 
 def _docker_build(recipe: Recipe, tag: str, log: Path, bench: _Bench) -> None:
-    bench.site.cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=bench.site.cache, prefix="context-") as folder:
-        context = Path(folder) / "context.tar"
+    context = bench.site.cache / "contexts" / f"{recipe.name}.tar"  # one name: what a killed build left is overwritten
+    context.parent.mkdir(parents=True, exist_ok=True)
+    try:
         dockerfile = archive(recipe, bench.site.root, context)
+        if tags([recipe.name], bench.site, bench.base, {recipe.name: recipe})[recipe.name] != tag:
+            raise InfrastructureError(
+                f"files of the image {recipe.name} were changed while it was being prepared", "run this again"
+            )
         result = bench.client.build(
             tag,
             context=context,
@@ -152,6 +158,8 @@ def _docker_build(recipe: Recipe, tag: str, log: Path, bench: _Bench) -> None:
             on_line=_progress(recipe.name, bench.emit),
             cancel=bench.cancel,
         )
+    finally:
+        context.unlink(missing_ok=True)
     if bench.cancel.is_set() and not result.ok:
         return  # ended by us: what made us end it is the error to show
     result.check(f"the image {recipe.name} could not be built", f"less {log}", lines=_ERROR_LINES)
@@ -163,13 +171,13 @@ def _docker_build(recipe: Recipe, tag: str, log: Path, bench: _Bench) -> None:
 
 
 def _progress(name: str, emit: Emit) -> Callable[[str], None]:
-    """A consumer of build output that tells each step once."""
-    told: set[tuple[str, str]] = set()
+    """A consumer of build output that tells each step that takes time, once."""
+    told: set[tuple[str, str, str]] = set()
 
     def line(text: str) -> None:
         found = step(text)
-        if found is not None and found[:2] not in told:
-            told.add(found[:2])
+        if found is not None and found[2].startswith(_TELLING) and found not in told:
+            told.add(found)
             emit(PhaseEvent(lease=MACHINE, phase="building", detail=f"{name} {found[0]}/{found[1]}: {found[2]}"))
 
     return line

@@ -1,4 +1,4 @@
-"""A machine made of answers: no process starts in these tests, except where `shell` and `process` themselves are tried."""
+"""A machine made of answers: no process starts here, except where `shell`, `lock` and `process` are tried."""
 
 from __future__ import annotations
 

@@ -241,7 +241,9 @@ def test_an_engine_without_the_docker_command_is_said_with_the_line(
     fake.on("docker version", MISSING_RESULT)
     monkeypatch.setattr(daemon, "answering", lambda: "27.1.0")
     client = Docker(run=fake)
-    with pytest.raises(InfrastructureError, match=r"engine 27\.1\.0 answers, but the `docker` command is missing") as got:
+    with pytest.raises(
+        InfrastructureError, match=r"engine 27\.1\.0 answers, but the `docker` command is missing"
+    ) as got:
         daemon.refuse(machine, client, find(client))
     assert "apt-get install" in got.value.hint
 

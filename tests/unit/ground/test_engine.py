@@ -49,7 +49,9 @@ def test_words_that_are_no_json_are_no_engine(fake: FakeRun) -> None:
     assert find(Docker(run=fake)).engine is None
 
 
-@pytest.mark.parametrize(("api", "ok"), [("1.41", True), ("1.50", True), ("2.0", True), ("1.40", False), ("1.9", False)])
+@pytest.mark.parametrize(
+    ("api", "ok"), [("1.41", True), ("1.50", True), ("2.0", True), ("1.40", False), ("1.9", False)]
+)
 def test_engines_older_than_20_10_are_refused(api: str, ok: bool) -> None:
     engine = Engine("x", api, "28", "default", "")
     if ok:
