@@ -116,7 +116,7 @@ def test_a_delete_must_answer_204_and_a_create_an_id() -> None:
             client = SessionClient(http, "session-v1")
             return await (client.create() if what == "create" else client.delete("s1"))
 
-    with pytest.raises(VerificationError, match="DELETE .* answered 200, expected 204"):
+    with pytest.raises(VerificationError, match=r"DELETE .* answered 200, expected 204"):
         asyncio.run(run(lambda request: httpx.Response(200), "delete"))
     with pytest.raises(VerificationError, match="no session_id"):
         asyncio.run(run(lambda request: httpx.Response(200, json={"id": "x"}), "create"))

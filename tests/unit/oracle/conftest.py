@@ -1,0 +1,82 @@
+"""Driven sessions to judge: real ones, from the session server over the scripted engine, and copies that were altered."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import pytest
+
+from runner.agents.records import SessionView, read
+from runner.agents.transcript import TRANSCRIPT_ADAPTER, Transcript
+from runner.base.terms import Lane
+from runner.oracle.finding import Finding
+from runner.oracle.judge import judge
+from runner.oracle.tokens import Tokens
+from runner.plan.model import PlannedCell
+from tests.scripted_engine.faults import Fault, Kind
+from tests.unit.agents.bench import MODEL, bench, planned_cell
+
+
+@dataclass(frozen=True)
+class Case:
+    """One session as it lies on disk: the server's snapshot, the agent's transcript, and the cell it belongs to."""
+
+    snapshot: dict[str, Any]
+    transcript: Transcript
+    cell: PlannedCell
+    tokens: Tokens
+
+    def judged(self, alter: Callable[[dict[str, Any]], object] | None = None) -> list[Finding]:
+        """Judge the snapshot, altered by `alter` in a copy."""
+        snapshot = copy.deepcopy(self.snapshot)
+        if alter is not None:
+            alter(snapshot)
+        view = read(SessionView, orjson.dumps(snapshot), "records", "snapshot")
+        return judge(view, self.transcript, self.cell, self.tokens)
+
+    def types(self, alter: Callable[[dict[str, Any]], object] | None = None) -> set[str]:
+        """`check:type` of all findings."""
+        return {f"{finding.check}:{finding.type}" for finding in self.judged(alter)}
+
+    def with_transcript(self, alter: Callable[[dict[str, Any]], object]) -> Case:
+        """The same with an altered transcript."""
+        body = TRANSCRIPT_ADAPTER.dump_python(self.transcript, mode="json")
+        alter(body)
+        return Case(self.snapshot, TRANSCRIPT_ADAPTER.validate_python(body), self.cell, self.tokens)
+
+
+@pytest.fixture(scope="session")
+def tokens() -> Tokens:
+    """The tokenizer of the micro model."""
+    return Tokens.load(MODEL)
+
+
+def driven(lane: Lane, tokens: Tokens, stream: bool, faults: list[Fault]) -> Case:
+    """Drive one session for real."""
+    with bench(lane.server, faults) as b:
+
+        async def run() -> tuple[dict[str, Any], Transcript]:
+            agent, transcript = b.agent(stream=stream)
+            transcript.session_id = await b.client.create()
+            await agent.drive()
+            return orjson.loads(await b.client.get(transcript.session_id)), transcript
+
+        snapshot, transcript = asyncio.run(run())
+    return Case(snapshot, transcript, planned_cell(lane), tokens)
+
+
+@pytest.fixture(scope="session")
+def session(tokens: Tokens) -> Case:
+    """A clean v1 session, not streamed, so that the client saw ids as well; one truncated reply on the way."""
+    return driven(Lane.V1_OPENAI, tokens, stream=False, faults=[Fault(Kind.TRUNCATE, turn=4)])
+
+
+@pytest.fixture(scope="session")
+def streamed(tokens: Tokens) -> Case:
+    """A clean v1 session, streamed."""
+    return driven(Lane.V1_OPENAI, tokens, stream=True, faults=[])
