@@ -34,9 +34,8 @@ from runner.ledger.records import InfraRecord
 from runner.ledger.writer import LedgerWriter
 from runner.plan.build import new_run_id, prepare_plan
 from runner.plan.model import Plan, PlannedLease
-from runner.report.closing import print_closing
-from runner.report.console import progress
-from runner.report.write import report_to_github, write_plan, write_reports
+from runner.report.console import console
+from runner.report.write import write_plan, write_reports
 from runner.stack import lock, sweep
 from runner.stack.failure import ServiceFailure, StackError
 from runner.stack.lease import Budgets, Lease, unexpected
@@ -73,7 +72,7 @@ def e2e(variables: Sequence[str]) -> ExitCode:
     with ExitStack() as stack:
         stack.enter_context(first_signal_interrupts())
         cells = [str(cell.id) for cell in plan.cells if cell.applicable]
-        show = stack.enter_context(progress(cells, plain=settings.ci or settings.github_actions))
+        show = stack.enter_context(console(settings, plan))
 
         def emit(event: Event) -> None:
             if isinstance(event, PhaseEvent):
@@ -88,9 +87,7 @@ def e2e(variables: Sequence[str]) -> ExitCode:
             interrupted = True
             emit(NoteEvent(level="warning", message="interrupted: the verdict covers what was done until then"))
     plan, verdict = load_run(directory)
-    write_reports(directory, plan, verdict, phases=phases)
-    report_to_github(verdict, step_summary=settings.github_step_summary, annotate=settings.github_actions)
-    print_closing(verdict, directory)
+    write_reports(plan, verdict, directory, settings, phases=phases)
     return ExitCode.INTERRUPTED if interrupted else verdict.exit_code
 
 
