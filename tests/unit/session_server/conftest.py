@@ -52,8 +52,8 @@ def start(qwen_path: Path, qwen: Vocabulary) -> Start:
     """Starts a server with a scripted engine: `async with start(core_version="v2") as client:`."""
 
     @asynccontextmanager
-    async def starting(**fields: Any) -> AsyncIterator[Client]:
-        async with serving(make_settings(qwen_path, **fields), qwen) as client:
+    async def starting(vocabulary: Vocabulary = qwen, **fields: Any) -> AsyncIterator[Client]:
+        async with serving(make_settings(qwen_path, **fields), vocabulary) as client:
             yield client
 
     return starting
@@ -63,4 +63,11 @@ def start(qwen_path: Path, qwen: Vocabulary) -> Start:
 async def v1(start: Start) -> AsyncIterator[Client]:
     """A v1 server."""
     async with start(core_version="v1") as client:
+        yield client
+
+
+@pytest.fixture
+async def v2(start: Start) -> AsyncIterator[Client]:
+    """A v2 server."""
+    async with start(core_version="v2") as client:
         yield client

@@ -10,15 +10,19 @@ import httpx
 from fastapi import FastAPI
 
 from session_server import __version__
-from session_server.app import chat, errors, health, passthrough, sessions
+from session_server.app import chat, errors, health, passthrough, samples, sessions
 from session_server.app.middleware import RequestContext
 from session_server.app.service import Service
 from session_server.core import matchers
 from session_server.core.linear import Line
 from session_server.core.session import State
 from session_server.core.store import Store
+from session_server.core.tree import Tree
 from session_server.engine.client import EngineClient
 from session_server.observe.logs import logger
+from session_server.samples.assemble import Assembler
+from session_server.samples.leaves import Hooks
+from session_server.samples.replay import ReplayShape
 from session_server.settings import CoreVersion, Settings
 from session_server.tito.codec import Codec
 from session_server.tito.verdicts import Verdicts
@@ -52,7 +56,7 @@ def build(settings: Settings, codec: Codec, *, transport: httpx.AsyncBaseTranspo
     )
     app.state.service = service
     errors.install(app)
-    for module in (health, sessions, chat, passthrough):
+    for module in (health, sessions, chat, samples, passthrough):
         app.include_router(module.router)
     app.add_middleware(RequestContext)
     return app
@@ -60,8 +64,11 @@ def build(settings: Settings, codec: Codec, *, transport: httpx.AsyncBaseTranspo
 
 def _service(settings: Settings, codec: Codec, transport: httpx.AsyncBaseTransport | None) -> Service:
     def make_state() -> State:
-        return Line(append_roles=codec.family.append_roles, max_turns=settings.max_nodes_per_session)
+        if settings.core_version is CoreVersion.V1:
+            return Line(append_roles=codec.family.append_roles, max_turns=settings.max_nodes_per_session)
+        return Tree(append_roles=codec.family.append_roles, max_nodes=settings.max_nodes_per_session)
 
+    verdicts = Verdicts(codec)
     return Service(
         settings=settings,
         codec=codec,
@@ -80,7 +87,14 @@ def _service(settings: Settings, codec: Codec, transport: httpx.AsyncBaseTranspo
             transport=transport,
         ),
         matcher=matchers.load(settings.matcher),
-        verdicts=Verdicts(codec),
+        verdicts=verdicts,
+        assembler=Assembler(
+            codec=codec,
+            verdicts=verdicts,
+            hooks=Hooks.load(settings.sample_picker, settings.sample_postprocessor),
+            replay=ReplayShape(layers=codec.vocabulary.layers, from_checkpoint=settings.routed_experts_from_checkpoint),
+            with_messages=settings.sample_messages,
+        ),
         options=EngineOptions(
             strict_tools=settings.strict_tools,
             lora_path=settings.lora_path,

@@ -6,12 +6,14 @@ from typing import Any
 
 import orjson
 from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
 from session_server.core.errors import SessionError
 from session_server.core.matchers import MatcherError
 from session_server.observe.logs import logger
+from session_server.wire.openai import explain
 
 
 def json_response(document: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
@@ -32,6 +34,10 @@ def install(app: FastAPI) -> None:
         if error.status >= 500:
             logger().warning("turn failed", path=request.url.path, status=error.status, reason=str(error))
         return error_response(error.status, str(error))
+
+    @app.exception_handler(RequestValidationError)
+    async def malformed(request: Request, error: RequestValidationError) -> Response:
+        return error_response(400, explain(error.errors()))
 
     @app.exception_handler(MatcherError)
     async def matcher_failed(request: Request, error: MatcherError) -> Response:

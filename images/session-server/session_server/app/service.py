@@ -20,6 +20,7 @@ from session_server.core.store import Store
 from session_server.core.turn import Record
 from session_server.engine.client import EngineClient, EngineReply
 from session_server.engine.reply import Generation, read_generation
+from session_server.samples.assemble import Assembler
 from session_server.settings import Settings
 from session_server.tito.codec import Codec
 from session_server.tito.verdicts import Verdicts
@@ -54,6 +55,7 @@ class Service:
     matcher: Matcher
     verdicts: Verdicts
     options: EngineOptions
+    assembler: Assembler
 
     async def run_turn(
         self,

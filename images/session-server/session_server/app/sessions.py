@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from session_server.app.access import service_of
@@ -19,11 +21,16 @@ async def create(request: Request) -> Response:
 
 
 @router.get("/sessions/{session_id}", summary="Records and metadata of a session")
-async def view(request: Request, session_id: str) -> Response:
+async def show(
+    request: Request,
+    session_id: str,
+    view: Annotated[Literal["tree"] | None, Query(description="v2: `tree` gives every node's record.")] = None,
+) -> Response:
     """The active path's records, its accumulated ids and the server's own comparison."""
     service = service_of(request)
     document = session_document(
         service.store.get(session_id),
+        every_node=view == "tree",
         max_trim_tokens=service.codec.family.max_trim_tokens,
         verdicts=service.verdicts,
     )

@@ -23,13 +23,15 @@ class TokenizerError(Exception):
 class Vocabulary:
     """Encode, decode and the special ids of one checkpoint.
 
-    `size` is the number of ids that the model has rows for: an id at or above it must never reach the engine.
+    `size` is the number of ids that the model has rows for: an id at or above it must never reach the engine. `layers`
+    is the model's number of layers, None when its config does not say.
     """
 
-    def __init__(self, tokenizer: Any, *, size: int) -> None:
+    def __init__(self, tokenizer: Any, *, size: int, layers: int | None = None) -> None:
         self._tokenizer = tokenizer
         self._backend = getattr(tokenizer, "backend_tokenizer", None)
         self.size = size
+        self.layers = layers
         special = {int(token_id) for token_id in tokenizer.all_special_ids}
         special |= {int(token_id) for token_id, token in tokenizer.added_tokens_decoder.items() if token.special}
         self.special_ids = frozenset(special)
@@ -53,7 +55,8 @@ class Vocabulary:
             )
         except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
             raise TokenizerError(f"cannot load a tokenizer from {directory}: {error}") from error
-        return cls(tokenizer, size=_model_rows(directory) or len(tokenizer))
+        config = _model_config(directory)
+        return cls(tokenizer, size=config.get("vocab_size", len(tokenizer)), layers=config.get("num_hidden_layers"))
 
     def _check_backend(self) -> None:
         if self._backend is None:
@@ -123,14 +126,14 @@ class Vocabulary:
         return template if isinstance(template, str) else None
 
 
-def _model_rows(directory: Path) -> int | None:
-    """Rows of the model's embedding by its config.json; None when there is none."""
+def _model_config(directory: Path) -> dict[str, int]:
+    """The integers of the model's config.json; empty when there is none."""
     try:
         config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return None
+        return {}
     except (OSError, ValueError) as error:
         raise TokenizerError(f"cannot read {directory / 'config.json'}: {error}") from error
     text_config = config.get("text_config")
-    rows = config.get("vocab_size", text_config.get("vocab_size") if isinstance(text_config, dict) else None)
-    return rows if isinstance(rows, int) else None
+    merged = {**text_config, **config} if isinstance(text_config, dict) else config
+    return {key: value for key, value in merged.items() if type(value) is int}

@@ -1,0 +1,1 @@
+"""From records to training samples: single turns, trimming and merging, leaves and hooks, the payload."""
