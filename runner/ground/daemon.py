@@ -27,6 +27,7 @@ from runner.ground.process import Alive, alive, spawn
 from runner.ground.shell import Run, run
 
 _TRIES = 3
+_LOG_LINES = 6
 _POLL = 0.5
 """Seconds between two looks at a starting engine."""
 
@@ -162,7 +163,7 @@ def _set_up(machine: Machine, client: Docker, emit: Emit, run: Run) -> Engine:
         engine = _await(client, died)
         if engine is not None:
             return replace(engine, started=True)
-    lines = "\n".join(f"    {line}" for line in _last_lines(machine.log, 12))
+    lines = "\n".join(f"    {line}" for line in _telling(machine.log))
     raise InfrastructureError(
         f"dockerd does not become ready, tried {_TRIES} times. Last lines of {machine.log}:\n{lines}",
         f"run `dockerd` in a terminal to see why; whole log: {machine.log}",
@@ -206,8 +207,10 @@ def _waiting(emit: Emit) -> Callable[[str], None]:
     )
 
 
-def _last_lines(path: Path, count: int) -> list[str]:
+def _telling(log: Path) -> list[str]:
+    """The last lines that are more than progress; dockerd writes dozens of those while it gives up."""
     try:
-        return path.read_text(errors="replace").splitlines()[-count:]
+        lines = log.read_text(errors="replace").splitlines()
     except OSError:
         return []
+    return [line for line in lines if "level=info" not in line and "level=warning" not in line][-_LOG_LINES:]
