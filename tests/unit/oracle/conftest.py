@@ -1,4 +1,4 @@
-"""Driven sessions to judge: real ones, from the session server over the scripted engine, and copies that were altered."""
+"""Driven sessions to judge: from the session server over the scripted engine, and copies that were altered."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ Body = dict[str, Any]
 
 
 def grown(case: Case) -> Body:
-    """The tree that a right server has after this conversation: one node per reply, retries and rollbacks as siblings."""
+    """The tree of a right server after this conversation: a node per reply, retries and rollbacks as siblings."""
     nodes: list[Body] = []
     by_turn: dict[int | None, int | None] = {None: None}
     for turn in case.transcript.turns:
