@@ -10,7 +10,7 @@ USAGE = "usage: python -m serve [start | check | health]"
 UNUSABLE = 2
 
 
-def start() -> int:
+def start() -> int:  # noqa: RET503 - execve does not return
     """Check settings and stubs, say what is started, become the engine. Returns only when something is wrong."""
     from importlib.metadata import version
 
@@ -19,13 +19,13 @@ def start() -> int:
     try:
         check.quick()
         chosen = settings.load()
-    except (check.StubMismatch, settings.BadSettings) as error:
+    except (check.StubMismatchError, settings.BadSettingsError) as error:
         print(f"engine: {error}", file=sys.stderr, flush=True)
         return UNUSABLE
     arguments = [sys.executable, "-m", command.MODULE, *command.argv(chosen)]
     print(command.line(chosen, version("sglang")), flush=True)
     print(f"engine: {shlex.join(arguments)}", flush=True)
-    os.execve(sys.executable, arguments, {**os.environ, **command.ENVIRONMENT})  # noqa: S606
+    os.execve(sys.executable, arguments, {**os.environ, **command.environment(chosen)})  # noqa: S606
 
 
 def check_stubs() -> int:
@@ -35,7 +35,7 @@ def check_stubs() -> int:
     os.environ.update(command.ENVIRONMENT)
     try:
         check.full()
-    except check.StubMismatch as error:
+    except check.StubMismatchError as error:
         print(f"stub check: {error}", file=sys.stderr, flush=True)
         return UNUSABLE
     check.seal()

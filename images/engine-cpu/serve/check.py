@@ -32,7 +32,7 @@ MODULES = (
 )
 
 
-class StubMismatch(Exception):
+class StubMismatchError(Exception):
     """An import failed, or the seal does not fit what is installed."""
 
 
@@ -40,25 +40,27 @@ def full(modules: tuple[str, ...] = MODULES) -> None:
     """Import everything the engine needs at start.
 
     Raises:
-        StubMismatch: Names the missing module or attribute, and the file and line that asked for it.
+        StubMismatchError: Names the missing module or attribute, and the file and line that asked for it.
     """
     for module in modules:
         try:
             importlib.import_module(module)
         except Exception as error:
-            raise StubMismatch(explain(module, error)) from error
+            raise StubMismatchError(explain(module, error)) from error
 
 
 def explain(module: str, error: Exception) -> str:
     """Say what an import of `module` lacked, and who asked."""
     wanted = error.name if isinstance(error, ImportError) and error.name else ""
-    stub = next((name for name in placeholder.STUBS if wanted.split(".")[0] == name or f"stub of {name}" in str(error)), None)
-    subject = f"the stub {stub!r} is too small for SGLang {version('sglang')}" if stub else f"{module} can not be imported"
-    return (
-        f"{subject}: {error}\n"
-        f"  asked for by {_asker(error.__traceback__)} while importing {module}\n"
-        + (f"  add what is missing to images/engine-cpu/stubs/{stub}" if stub else "  a package may be missing from requirements.in")
-    )
+    stubs = [name for name in placeholder.STUBS if wanted.partition(".")[0] == name or f"stub of {name}" in str(error)]
+    if stubs:
+        subject = f"the stub {stubs[0]!r} is too small for SGLang {version('sglang')}"
+        remedy = f"add what is missing to images/engine-cpu/stubs/{stubs[0]}"
+    else:
+        subject = f"{module} can not be imported"
+        remedy = "a package may be missing from requirements.in, or be of the wrong version"
+    asker = _asker(error.__traceback__)
+    return f"{subject}: {error}\n  asked for by {asker} while importing {module}\n  {remedy}"
 
 
 def _asker(trace: TracebackType | None) -> str:
@@ -89,13 +91,14 @@ def quick() -> None:
     """Compare the seal with what is installed now.
 
     Raises:
-        StubMismatch: No seal, or it was made for something else.
+        StubMismatchError: No seal, or it was made for something else.
     """
+    again = "run `python -m serve check`"
     try:
         sealed = json.loads(SEAL.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise StubMismatch(f"the stubs were never checked in this image ({SEAL}: {error}); run `python -m serve check`") from None
+        raise StubMismatchError(f"the stubs were never checked in this image ({SEAL}: {error}); {again}") from None
     now = fingerprint()
     changed = [f"{key} was {sealed.get(key)}, is {now[key]}" for key in now if sealed.get(key) != now[key]]
     if changed:
-        raise StubMismatch(f"the stubs were checked for something else: {'; '.join(changed)}; run `python -m serve check`")
+        raise StubMismatchError(f"the stubs were checked for something else: {'; '.join(changed)}; {again}")

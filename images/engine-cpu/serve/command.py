@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from serve.settings import Settings
 
-MODULE = "sglang.launch_server"
+MODULE = "serve.launch"
 
 # 0.0.0.0 is right inside a container: what is published, and where, is decided outside
 HOST = "0.0.0.0"  # noqa: S104
@@ -22,7 +22,7 @@ ENVIRONMENT: Mapping[str, str] = {
     # one thread per process: more of them fight for the cores of a small machine and make a micro model slower
     "OMP_NUM_THREADS": "1",
     "TOKENIZERS_PARALLELISM": "false",
-    # no compiler in the image, and importing torch's takes seconds in each of three processes
+    # there is no C++ compiler in the image, and importing torch's graph compiler takes seconds
     "TORCHDYNAMO_DISABLE": "1",
     "HF_HUB_OFFLINE": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
@@ -30,6 +30,11 @@ ENVIRONMENT: Mapping[str, str] = {
     "DO_NOT_TRACK": "1",
     "PYTHONUNBUFFERED": "1",
 }
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    """What the engine process finds in its environment, beside what the container has."""
+    return {**ENVIRONMENT, "START_METHOD": settings.start_method}
 
 
 def argv(settings: Settings) -> tuple[str, ...]:

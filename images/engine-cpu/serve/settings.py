@@ -80,6 +80,9 @@ class Settings(BaseSettings):
     )
     port: int = Field(default=30000, ge=1, le=65535, description="Port inside the container.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="SGLang's log level.")
+    start_method: Literal["fork", "spawn"] = Field(
+        default="fork", description="How SGLang's child processes come to be: fork starts faster (see launch.py)."
+    )
     extra_args: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_words)] = Field(
         default=(), description="Further SGLang flags, split as a shell would."
     )
@@ -90,7 +93,7 @@ class Settings(BaseSettings):
         return self.models / self.family
 
 
-class BadSettings(Exception):
+class BadSettingsError(Exception):
     """The settings can not be served; holds every problem found, one sentence each."""
 
     def __init__(self, problems: tuple[str, ...]) -> None:
@@ -106,12 +109,12 @@ def load() -> Settings:
     """Read the settings from the environment and compare them with the model on disk.
 
     Raises:
-        BadSettings: With every problem, not only the first.
+        BadSettingsError: With every problem, not only the first.
     """
     try:
         settings = Settings()
     except ValidationError as error:
-        raise BadSettings(
+        raise BadSettingsError(
             tuple(
                 f"{'.'.join(str(part) for part in problem['loc']).upper()}={problem['input']!r}: {problem['msg']}"
                 for problem in error.errors()
@@ -119,7 +122,7 @@ def load() -> Settings:
         ) from None
     found = problems(settings)
     if found:
-        raise BadSettings(found)
+        raise BadSettingsError(found)
     return settings
 
 

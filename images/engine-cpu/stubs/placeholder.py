@@ -5,7 +5,7 @@ Installing the real ones costs about a gigabyte (triton, torchvision) or is impo
 CPU without AMX). The stubs carry exactly the names that this SGLang version asks for while it is imported, and
 nothing more: a stub that answers to every name would hide an SGLang upgrade that really needs one of them.
 
-Deliberately absent: any computation. What is called here raises `Absent`, so a wrong code path is an error with a
+Deliberately absent: any computation. What is called here raises `AbsentError`, so a wrong code path is an error with a
 name in it and never a wrong number.
 """
 
@@ -16,7 +16,7 @@ from types import ModuleType
 STUBS = ("sgl_kernel", "torchvision", "triton")
 
 
-class Absent(RuntimeError):
+class AbsentError(RuntimeError):
     """Something that only a real package can do was asked of a stub."""
 
 
@@ -27,8 +27,8 @@ class Name:
         self.path = path
 
     def __call__(self, *_args: object, **_kwargs: object) -> object:
-        """Raise `Absent`: nothing here computes."""
-        raise Absent(
+        """Raise `AbsentError`: nothing here computes."""
+        raise AbsentError(
             f"{self.path} was called, but it is a stub: this image serves on CPU without it. "
             "SGLang took a code path that the CPU engine's flags should have excluded."
         )

@@ -7,7 +7,7 @@ about a gigabyte in the image.
 
 from collections.abc import Callable
 
-from placeholder import Absent, Name, furnish
+from placeholder import AbsentError, Name, furnish
 
 __version__ = "0.0.0+stub"
 
@@ -25,8 +25,10 @@ class Kernel:
         return self
 
     def __call__(self, *_args: object, **_kwargs: object) -> object:
-        """Raise `Absent`: kernels need a GPU."""
-        raise Absent(f"the Triton kernel {self.__name__} was launched, but this image serves on CPU without Triton.")
+        """Raise `AbsentError`: kernels need a GPU."""
+        raise AbsentError(
+            f"the Triton kernel {self.__name__} was launched, but this image serves on CPU without Triton."
+        )
 
 
 def jit(function: Callable[..., object] | None = None, **_options: object) -> object:
