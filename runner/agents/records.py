@@ -111,9 +111,9 @@ class Mismatch(_Reading):
 
     type: str
     segment_index: int
-    expected_text: str = ""
-    actual_text: str = ""
-    detail: str = ""
+    expected_text: str | None = None
+    actual_text: str | None = None
+    detail: str | None = None
 
 
 class TreeNode(_Reading):

@@ -144,8 +144,8 @@ class SampleRun:
             assistant_mismatch_count=len(soft),
             assistant_mismatch_example={
                 "segment_index": soft[0].segment_index,
-                "expected_text": soft[0].expected_text,
-                "actual_text": soft[0].actual_text,
+                "expected_text": soft[0].expected_text or "",
+                "actual_text": soft[0].actual_text or "",
             }
             if soft
             else None,

@@ -34,7 +34,8 @@ def check_mismatch(metadata: Metadata) -> list[Finding]:
         known = "" if soft or mismatch.type in HARD_TYPES else " (a type that the contract does not know)"
         text = (
             f"the server reports {mismatch.type}{known} in segment {mismatch.segment_index}: expected "
-            f"{mismatch.expected_text[:_EXCERPT]!r}, has {mismatch.actual_text[:_EXCERPT]!r} {mismatch.detail}"
+            f"{(mismatch.expected_text or '')[:_EXCERPT]!r}, has {(mismatch.actual_text or '')[:_EXCERPT]!r} "
+            f"{mismatch.detail or ''}"
         )
         severity = Severity.SOFT if soft else Severity.HARD
         findings.append(Finding(CHECK, mismatch.type, severity, text.rstrip()))

@@ -139,6 +139,9 @@ def test_mismatches_that_the_server_reports_are_hard(session: Case, kind: str) -
 def test_only_a_mismatch_of_assistant_text_is_soft(session: Case) -> None:
     (finding,) = session.judged(lambda s: s["metadata"]["tito_session_mismatch"].append(mismatch("assistant_text")))
     assert finding.severity is Severity.SOFT
+    bare = {"type": "assistant_text", "segment_index": 4, "expected_text": None, "actual_text": None, "detail": None}
+    (nulls,) = session.judged(lambda s: s["metadata"]["tito_session_mismatch"].append(bare))
+    assert nulls.severity is Severity.SOFT, "texts may be null"
     assert "segment 4" in finding.message
 
 
