@@ -92,7 +92,7 @@ def ensure(
         bench = _Bench(site, base, client, builder, emit, run, threading.Event())
         _build_all([(recipes[name], tag) for name, tag in missing.items()], bench)
     for name in missing:
-        clear(name, wanted[name], client, emit)
+        clear(recipes[name].name, wanted[name], client, emit)
     return wanted
 
 
@@ -123,8 +123,9 @@ def _build(recipe: Recipe, tag: str, bench: _Bench) -> None:
         bench.emit(PhaseEvent(lease=MACHINE, phase="building", detail=f"{tag}, log {log}"))
         _prepare(recipe, log, bench)
         _docker_build(recipe, tag, log, bench)
-        seconds = time.monotonic() - started
-        bench.emit(PhaseEvent(lease=MACHINE, phase="built", detail=tag, seconds=round(seconds, 1)))
+        if not bench.cancel.is_set():
+            seconds = time.monotonic() - started
+            bench.emit(PhaseEvent(lease=MACHINE, phase="built", detail=tag, seconds=round(seconds, 1)))
 
 
 def _prepare(recipe: Recipe, log: Path, bench: _Bench) -> None:

@@ -150,6 +150,33 @@ def test_the_first_failure_ends_the_other_builds_and_is_the_error_shown(
         images.ensure(["two", "one"], site, BASE, ENGINE, log.append, run=run, recipes=recipes)  # type: ignore[arg-type]
 
 
+def test_ctrl_c_ends_the_builds_before_it_goes_on(
+    site: Site, log: Log, recipes: dict[str, Recipe], fake: FakeRun, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, ended = threading.Event(), threading.Event()
+
+    def run(argv: object, **options: object) -> Result:
+        assert isinstance(argv, tuple | list)
+        if tuple(argv[:2]) != ("docker", "build"):
+            return fake(argv, **options)  # type: ignore[arg-type]
+        started.set()
+        cancel = options["cancel"]
+        assert isinstance(cancel, threading.Event)
+        assert cancel.wait(20), "the build was not ended"
+        ended.set()
+        return Result(tuple(argv), -15)
+
+    def interrupted(*futures: object, **options: object) -> None:
+        assert started.wait(20)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(images, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        images.ensure(["one"], site, BASE, ENGINE, log.append, run=run, recipes=recipes)  # type: ignore[arg-type]
+    assert ended.is_set()
+    assert not [text for text in log.texts if text.startswith("built")]
+
+
 def test_two_callers_build_an_image_once(
     fake: FakeRun, store: Store, site: Site, log: Log, recipes: dict[str, Recipe]
 ) -> None:
