@@ -102,7 +102,7 @@ def parse_ledger(data: bytes, *, path: str) -> Ledger:
         record = _record(line)
         if isinstance(record, Trailer):
             trailer = record
-            problems += _trailer_problems(record, number, data[:offset])
+            problems += _trailer_problems(record, line, number, data[:offset])
         elif isinstance(record, Header):
             if number > 1:
                 problems.append(LedgerProblem(ProblemKind.SECOND_HEADER, "a second header", number))
@@ -146,8 +146,11 @@ def _record(line: bytes) -> Body | Header | Trailer | None:
         return None
 
 
-def _trailer_problems(trailer: Trailer, number: int, preceding: bytes) -> list[LedgerProblem]:
+def _trailer_problems(trailer: Trailer, line: bytes, number: int, preceding: bytes) -> list[LedgerProblem]:
     problems = []
+    if line != trailer.model_dump_json().encode():
+        # No hash covers the trailer itself, so it has to be exactly what a writer writes.
+        problems.append(LedgerProblem(ProblemKind.BAD_LINE, "the trailer was changed", number))
     if trailer.records != number - 1:
         said = f"the trailer counts {trailer.records} lines before it, there are {number - 1}"
         problems.append(LedgerProblem(ProblemKind.WRONG_COUNT, said, number))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.ledger.reader import Ledger, ProblemKind, parse_ledger, read_ledger
-from runner.ledger.records import RECORD_ADAPTER, FaultRecord, NoteRecord
+from runner.ledger.records import RECORD_ADAPTER, FaultRecord, NoteRecord, Trailer
 from runner.ledger.writer import LedgerWriter
 
 
@@ -30,8 +29,8 @@ def kinds(data: bytes) -> list[ProblemKind]:
 def sealed(lines: list[bytes]) -> bytes:
     """The lines with a trailer that fits them."""
     body = b"".join(lines)
-    trailer = {"kind": "trailer", "records": len(lines), "sha256": hashlib.sha256(body).hexdigest()}
-    return body + json.dumps(trailer).encode() + b"\n"
+    trailer = Trailer(records=len(lines), sha256=hashlib.sha256(body).hexdigest())
+    return body + trailer.model_dump_json().encode() + b"\n"
 
 
 def test_a_whole_ledger_has_no_problem(tmp_path: Path) -> None:
@@ -104,6 +103,10 @@ def test_an_edited_line_breaks_the_hash(tmp_path: Path) -> None:
 def test_a_wrong_count_is_found_even_if_the_hash_fits(tmp_path: Path) -> None:
     data = whole(tmp_path).replace(b'"records":4', b'"records":5')
     assert kinds(data) == [ProblemKind.WRONG_COUNT]
+
+
+def test_a_trailer_that_was_touched_is_damage_even_if_it_means_the_same(tmp_path: Path) -> None:
+    assert kinds(whole(tmp_path).replace(b'"records":4', b'"records": 4')) == [ProblemKind.BAD_LINE]
 
 
 @pytest.mark.parametrize("more", [b'{"kind":"note","message":"late"}\n', b"torn"])

@@ -1,0 +1,78 @@
+"""A run is judged again from its directory alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.base.errors import ConfigurationError
+from runner.base.terms import ExitCode, Outcome
+from runner.verdict.artifacts import load_ledgers, load_run
+
+if TYPE_CHECKING:
+    from conftest import World
+
+
+def test_a_run_on_disk_is_judged_as_in_memory(world: World, tmp_path: Path) -> None:
+    world.records["lease:qwen3"] = []
+    world.save(tmp_path)
+    plan, verdict = load_run(tmp_path)
+    assert plan == world.plan
+    assert verdict.passed
+    assert set(load_ledgers(tmp_path)) == {world.key, "lease:qwen3"}
+
+
+@pytest.mark.parametrize("drop", [1, -1])
+def test_a_line_dropped_on_disk_is_incomplete_and_named_by_its_relative_path(
+    world: World, tmp_path: Path, drop: int
+) -> None:
+    world.save(tmp_path)
+    path = tmp_path / "cells" / world.key / "ledger.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    del lines[drop]
+    path.write_bytes(b"".join(lines))
+    _, verdict = load_run(tmp_path)
+    assert verdict.exit_code is ExitCode.INCOMPLETE
+    assert verdict.cells[0].reasons[0].message.startswith(f"cells/{world.key}/ledger.jsonl: ")
+
+
+def test_a_lease_that_broke_is_read_from_its_own_ledger(world: World, tmp_path: Path) -> None:
+    world.break_lease()
+    world.records[world.key].pop()
+    world.save(tmp_path)
+    _, verdict = load_run(tmp_path)
+    assert verdict.cells[0].outcome is Outcome.INFRA
+
+
+def test_a_second_writer_of_a_cell_is_read_as_well(world: World, tmp_path: Path) -> None:
+    world.save(tmp_path)
+    path = tmp_path / "cells" / world.key / "ledger-2.jsonl"
+    path.write_bytes(world.bytes_of(world.key).splitlines(keepends=True)[0])
+    _, verdict = load_run(tmp_path)
+    assert "ledger-2.jsonl: the trailer is missing" in verdict.cells[0].reasons[0].message
+
+
+def test_a_stray_ledger_keeps_the_run_from_passing(world: World, tmp_path: Path) -> None:
+    world.save(tmp_path)
+    stray = tmp_path / "cells/qwen3/v2-openai/baseline/ledger.jsonl"
+    stray.parent.mkdir(parents=True)
+    stray.write_bytes(world.bytes_of(world.key))
+    _, verdict = load_run(tmp_path)
+    assert verdict.exit_code is ExitCode.INCOMPLETE
+
+
+@pytest.mark.parametrize("text", [None, "", "{", "[]", '{"schema_version": 1}'])
+def test_a_directory_without_a_plan_that_can_be_read_is_wrong_usage(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "plan.json").write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigurationError):
+        load_run(tmp_path)
+
+
+def test_a_plan_of_another_version_is_refused(world: World, tmp_path: Path) -> None:
+    world.plan.schema_version = 2
+    world.save(tmp_path)
+    with pytest.raises(ConfigurationError, match="schema version 2"):
+        load_run(tmp_path)
