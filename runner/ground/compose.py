@@ -32,7 +32,7 @@ from runner.ground.shell import Result, Run, run
 from runner.ground.site import Site
 
 MINIMUM = (2, 20)
-"""First version with `up --wait` and `develop`-era project handling as the stack uses it."""
+"""The oldest version that the stack is meant for: profiles, `up --wait` and `run --rm` behave as it expects."""
 
 INSTALL = "install the Compose plugin: https://docs.docker.com/compose/install/linux/"
 
