@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -35,12 +36,18 @@ from runner.plan.model import Plan, PlannedCell
 CONCURRENCY = 4
 """Samples of one cell that are driven at the same time."""
 CONNECT_SECONDS = 10.0
-MODELS = "models"
-"""Who is to blame for a missing tokenizer: the volume that it comes from."""
 
 Terminal = SampleRecord | VerificationErrorRecord | InfraRecord
 StopRecord = Callable[[int, str], Terminal]
 """Makes the terminal record of an unfinished sample, from its index and a text that says where it stood."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why no sample of a lease can begin; `service` is where to look."""
+
+    service: str
+    error: InfrastructureError
 
 
 class CellRun:
@@ -62,10 +69,10 @@ class CellRun:
         self._early_stop: tuple[ExitCode, StopRecord] | None = None
         self._code = ExitCode.OK
 
-    async def run(self, tokens: Tokens | InfrastructureError) -> ExitCode:
+    async def run(self, ground: Tokens | Refusal) -> ExitCode:
         """Drive all samples; what the exit code of the process should say about this cell is returned.
 
-        `tokens` is the tokenizer, or the error for which there is none: then every sample ends with that.
+        `ground` is the tokenizer, or the reason why no sample can begin: then every sample ends with that.
         """
         started = time.monotonic()
         path = cell_ledger(self._artifacts, self.cell.id)
@@ -75,7 +82,7 @@ class CellRun:
             timeout = httpx.Timeout(None, connect=CONNECT_SECONDS)
             async with httpx.AsyncClient(base_url=self._url, timeout=timeout, trust_env=False) as http:
                 client = SessionClient(http, self.cell.lane.service)
-                await self._begin(client, tokens)
+                await self._begin(client, ground)
         self._emit(CellDone(cell=str(self.cell.id), seconds=time.monotonic() - started))
         return self._code
 
@@ -100,13 +107,13 @@ class CellRun:
         for task in self._tasks:
             task.cancel()
 
-    async def _begin(self, client: SessionClient, tokens: Tokens | InfrastructureError) -> None:
+    async def _begin(self, client: SessionClient, ground: Tokens | Refusal) -> None:
         if self._early_stop is not None:
             self.stop(*self._early_stop)
         if self._stopped:
             return
-        if isinstance(tokens, InfrastructureError):
-            self._refuse(tokens, MODELS)
+        if isinstance(ground, Refusal):
+            self._refuse(ground.error, ground.service)
             return
         probe = asyncio.create_task(client.health())
         self._tasks = [probe]
@@ -119,7 +126,7 @@ class CellRun:
         except Exception as error:
             self._refuse(error, client.service)
             return
-        await self._drive(client, health, tokens)
+        await self._drive(client, health, ground)
 
     async def _drive(self, client: SessionClient, health: Health, tokens: Tokens) -> None:
         gate = asyncio.Semaphore(CONCURRENCY)

@@ -12,10 +12,11 @@ import signal
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
+from runner.agents.session import ENGINE
 from runner.base.errors import ConfigurationError, InfrastructureError
 from runner.base.events import Emit, NoteEvent
 from runner.base.terms import ExitCode
-from runner.lane.cell import CellRun, StopRecord, stop_error, stop_infra
+from runner.lane.cell import CellRun, Refusal, StopRecord, stop_error, stop_infra
 from runner.oracle.tokens import Tokens
 from runner.plan.model import Plan, PlannedLease
 
@@ -42,22 +43,19 @@ async def verify(
     missing = sorted({cell.lane.service for cell in cells} - set(urls))
     if missing:
         raise ConfigurationError([f"no URL for the service {name}, which a planned lane needs" for name in missing])
-    tokens = _tokens(models_dir if models_dir is not None else Path(lease.tokenizer))
-    if preflight is not None and not isinstance(tokens, InfrastructureError):
-        try:
-            await preflight(sorted({urls[cell.lane.service] for cell in cells}))
-        except InfrastructureError as error:
-            tokens = error
     runs = [
         CellRun(plan, cell, model=lease.model, url=urls[cell.lane.service], artifacts=artifacts_dir, emit=emit)
         for cell in cells
     ]
     code = ExitCode.OK
+    bases = sorted({urls[cell.lane.service] for cell in cells})
+    proof = asyncio.create_task(_ground(models_dir or Path(lease.tokenizer), bases, preflight))
 
     def stop(why: ExitCode, record: StopRecord, note: str) -> None:
         nonlocal code
         code = max(code, why)
         emit(NoteEvent(message=note, level="warning"))
+        proof.cancel()
         for run in runs:
             run.stop(why, record)
 
@@ -72,11 +70,15 @@ async def verify(
     numbers = (signal.SIGTERM, signal.SIGINT)
     for number in numbers:
         loop.add_signal_handler(number, interrupted, number)
-    timer = loop.call_later(plan.timeout, overdue)
+    timer: asyncio.TimerHandle | None = None
     try:
-        codes = await asyncio.gather(*(run.run(tokens) for run in runs))
+        await asyncio.wait([proof])
+        timer = loop.call_later(plan.timeout, overdue)
+        ground = Refusal("runner", InfrastructureError("interrupted")) if proof.cancelled() else proof.result()
+        codes = await asyncio.gather(*(run.run(ground) for run in runs))
     finally:
-        timer.cancel()
+        if timer is not None:
+            timer.cancel()
         for number in numbers:
             loop.remove_signal_handler(number)
     return max([code, *codes])
@@ -90,8 +92,17 @@ def _lease(plan: Plan, family: str) -> PlannedLease:
     raise ConfigurationError([f"the plan has no lease for family {family!r}; it has {known}"])
 
 
-def _tokens(directory: Path) -> Tokens | InfrastructureError:
+async def _ground(
+    directory: Path, bases: list[str], preflight: Callable[[list[str]], Awaitable[None]] | None
+) -> Tokens | Refusal:
+    """What every sample stands on: the tokenizer, and an environment that was proven to generate."""
     try:
-        return Tokens.load(directory)
+        tokens = Tokens.load(directory)
     except InfrastructureError as error:
-        return error
+        return Refusal("models", error)
+    try:
+        if preflight is not None:
+            await preflight(bases)
+    except InfrastructureError as error:
+        return Refusal(ENGINE, error)
+    return tokens

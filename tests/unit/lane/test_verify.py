@@ -17,7 +17,7 @@ import httpx
 import orjson
 import pytest
 
-from runner.base.errors import ConfigurationError, IncompleteError
+from runner.base.errors import ConfigurationError, IncompleteError, InfrastructureError
 from runner.base.events import CellDone, CellStarted, Event, NoteEvent, SampleDone, TurnDone
 from runner.base.settings import EngineKind
 from runner.base.terms import ExitCode, Lane
@@ -369,3 +369,40 @@ def test_an_unexpected_error_is_written_down_with_the_stage_driver(
     assert (body.stage, body.type, body.message) == ("driver", "RuntimeError", "a fault of ours")
     assert "rollback" in record.driver_events
     assert result.code is ExitCode.VERIFICATION_FAILED
+
+
+def test_an_environment_that_proves_no_generation_ends_every_sample(tmp_path: Path) -> None:
+    cell = planned_cell(samples=2)
+    plan = planned([cell])
+    asked: list[list[str]] = []
+
+    async def unready(bases: list[str]) -> None:
+        asked.append(bases)
+        raise InfrastructureError("proved no generation")
+
+    urls = {"session-v1": "http://127.0.0.1:9"}
+    code = asyncio.run(verify(plan, "qwen3", tmp_path, urls, print, preflight=unready))
+    result = Run(tmp_path, plan, code)
+    assert asked == [["http://127.0.0.1:9"]]
+    assert {(r.service, r.message) for r in result.terminals(cell) if isinstance(r, InfraRecord)} == {
+        ("engine", "proved no generation")
+    }
+    assert code is ExitCode.INFRASTRUCTURE
+
+
+def test_a_signal_before_the_first_request_leaves_records_and_trailers_as_well(tmp_path: Path) -> None:
+    cell = planned_cell(samples=2)
+    plan = planned([cell])
+
+    async def endless(bases: list[str]) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.Event().wait()
+
+    urls = {"session-v1": "http://127.0.0.1:9"}
+    code = asyncio.run(verify(plan, "qwen3", tmp_path, urls, lambda event: None, preflight=endless))
+    result = Run(tmp_path, plan, code)
+    assert [r.message for r in result.terminals(cell) if isinstance(r, InfraRecord)] == [
+        "interrupted; sample 0 had not begun",
+        "interrupted; sample 1 had not begun",
+    ]
+    assert code is ExitCode.INTERRUPTED
