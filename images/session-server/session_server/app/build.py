@@ -10,7 +10,7 @@ import httpx
 from fastapi import FastAPI
 
 from session_server import __version__
-from session_server.app import chat, errors, health, passthrough, samples, sessions
+from session_server.app import chat, errors, health, messages, passthrough, samples, sessions
 from session_server.app.middleware import RequestContext
 from session_server.app.service import Service
 from session_server.core import matchers
@@ -56,7 +56,7 @@ def build(settings: Settings, codec: Codec, *, transport: httpx.AsyncBaseTranspo
     )
     app.state.service = service
     errors.install(app)
-    for module in (health, sessions, chat, samples, passthrough):
+    for module in (health, sessions, chat, messages, samples, passthrough):
         app.include_router(module.router)
     app.add_middleware(RequestContext)
     return app

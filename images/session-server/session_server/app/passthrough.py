@@ -17,7 +17,6 @@ router = APIRouter()
 
 ALLOWED: dict[str, frozenset[str]] = {
     "v1/models": frozenset({"GET"}),
-    "v1/messages/count_tokens": frozenset({"POST"}),
     "model_info": frozenset({"GET"}),
     "get_model_info": frozenset({"GET"}),
     "tokenize": frozenset({"POST"}),

@@ -45,7 +45,7 @@ async def samples(request: Request, session_id: str) -> Response:
     try:
         body = SamplesBody.model_validate(parse_object(raw) if raw.strip() else {})
     except ValidationError as error:
-        raise InvalidError(explain(error.errors(include_url=False, include_input=False))) from error
+        raise InvalidError(explain(error.errors(include_url=False))) from error
     try:
         assembled = service.assembler.assemble(session, max_seq_len=body.max_seq_len, agent=body.metadata)
         if "application/json" in request.headers.get("accept", ""):

@@ -63,11 +63,13 @@ class Service:
         chat: ChatRequest,
         headers: Mapping[str, str],
         present: Callable[[Generation], Presented],
+        *,
+        matcher: Matcher | None = None,
     ) -> Done[Presented] | Refused:
         """Generate one turn for `session` and record it.
 
         `present` makes the client's answer; it runs before the commit, so that a reply which cannot be presented is
-        not recorded either.
+        not recorded either. `matcher` replaces the configured one.
 
         Raises:
             SessionError: the turn was refused or failed; the session is what it was.
@@ -77,7 +79,7 @@ class Service:
             raise RuntimeError("a turn runs inside a task")
         with session.turn(task.cancel):
             try:
-                return await self._generate(session, chat, headers, present)
+                return await self._generate(session, chat, headers, present, matcher or self.matcher)
             except asyncio.CancelledError:
                 if not session.closed:
                     raise
@@ -90,10 +92,11 @@ class Service:
         chat: ChatRequest,
         headers: Mapping[str, str],
         present: Callable[[Generation], Presented],
+        matcher: Matcher,
     ) -> Done[Presented] | Refused:
         requested_at = time.time()
         kwargs = self.codec.kwargs(chat.template_kwargs)
-        position = session.state.position(chat.messages, self.matcher)
+        position = session.state.position(chat.messages, matcher)
         prompt = self.codec.prompt(position, tools=chat.tools, kwargs=kwargs)
         request = chat.engine_body(
             prompt,

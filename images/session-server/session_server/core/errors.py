@@ -7,6 +7,7 @@ SessionError
 ├── LimitError (429)           the server holds as many sessions as it may
 ├── TokenizationError (500) the stored tokens and the new prompt disagree: a fault of this server
 └── EngineError (502)    the engine answered 200 with something that cannot be recorded, or did not answer
+    └── AbortedError (503)   the engine gave up a generation that it may well finish when asked again
 """
 
 from __future__ import annotations
@@ -54,3 +55,9 @@ class EngineError(SessionError):
     """The engine's answer cannot be trusted or recorded."""
 
     status = 502
+
+
+class AbortedError(EngineError):
+    """The engine aborted the generation; a retry makes sense."""
+
+    status = 503

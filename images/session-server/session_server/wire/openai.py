@@ -203,7 +203,7 @@ def check_chat(body: dict[str, Any]) -> ChatRequest:
     try:
         checked = ChatBody.model_validate(body)
     except ValidationError as error:
-        raise InvalidError(explain(error.errors(include_url=False, include_input=False))) from error
+        raise InvalidError(explain(error.errors(include_url=False))) from error
     budget = checked.max_completion_tokens if checked.max_completion_tokens is not None else checked.max_tokens
     return ChatRequest(
         body=body,
@@ -217,18 +217,31 @@ def check_chat(body: dict[str, Any]) -> ChatRequest:
 
 def explain(problems: Sequence[ErrorDetails]) -> str:
     """Validation errors as one line: `messages[2].content: ...`; at most five of them."""
-    lines = [f"{_path(item['loc'])}: {item['msg']}" for item in problems[:5]]
-    if len(problems) > 5:
-        lines.append(f"and {len(problems) - 5} more")
+    relevant = [item for item in problems if not _other_variant(item)] or list(problems)
+    lines = [f"{_path(item['loc'])}: {item['msg']}" for item in relevant[:5]]
+    if len(relevant) > 5:
+        lines.append(f"and {len(relevant) - 5} more")
     return "; ".join(lines)
+
+
+_VARIANTS = frozenset({"str", "text", "thinking", "tool_use", "tool_result", "refused"})
+"""Names that pydantic puts into locations for variants of a union; as a last step they are fields."""
+
+
+def _other_variant(item: ErrorDetails) -> bool:
+    """Whether the problem is that the input is not of a variant which it does not try to be."""
+    last = item["loc"][-1] if item["loc"] else None
+    if last == "str":
+        return isinstance(item.get("input"), list)
+    return isinstance(last, str) and last.startswith(("list[", "dict[")) and not isinstance(item.get("input"), list)
 
 
 def _path(location: Sequence[int | str]) -> str:
     text = ""
-    for step in location:
+    for index, step in enumerate(location):
         if isinstance(step, int):
             text += f"[{step}]"
-        elif step.isidentifier():
+        elif step != "str" and step.isidentifier() and (step not in _VARIANTS or index == len(location) - 1):
             text += f".{step}" if text else step
     return text or "body"
 

@@ -33,6 +33,7 @@ class Say:
     meta: dict[str, Any] = field(default_factory=dict)
     without_meta: tuple[str, ...] = ()
     body: dict[str, Any] = field(default_factory=dict)
+    choice: dict[str, Any] = field(default_factory=dict)
     message: dict[str, Any] = field(default_factory=dict)
 
     def sampled(self) -> str:
@@ -91,6 +92,7 @@ class Say:
                     "finish_reason": finish,
                     "matched_stop": None,
                     "meta_info": meta,
+                    **self.choice,
                 }
             ],
             "usage": {

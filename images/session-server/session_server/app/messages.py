@@ -1,0 +1,128 @@
+"""The Anthropic route, and the token count that goes with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+from fastapi import APIRouter, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from session_server.app.access import service_of
+from session_server.app.bodies import read_body
+from session_server.app.errors import json_response
+from session_server.app.service import Refused, Service
+from session_server.core import matchers
+from session_server.core.errors import SessionError
+from session_server.core.matchers import Matcher, MatcherError
+from session_server.engine.reply import Generation
+from session_server.observe.logs import logger
+from session_server.wire.anthropic import errors, events
+from session_server.wire.anthropic.convert import to_chat
+from session_server.wire.anthropic.policy import refuse_unserved
+from session_server.wire.anthropic.reply import to_message
+from session_server.wire.anthropic.request import CountBody, MessagesBody, parse_messages
+from session_server.wire.headers import to_engine
+from session_server.wire.openai import ChatRequest, check_chat, parse_object
+
+router = APIRouter()
+
+_STREAM_HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
+
+
+def _body(model: type[MessagesBody]) -> dict[str, Any]:
+    schema = model.model_json_schema()
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+@router.post(
+    "/sessions/{session_id}/v1/messages",
+    summary="Generate and record one turn, in the Anthropic dialect",
+    openapi_extra=_body(MessagesBody),
+)
+async def create_message(request: Request, session_id: str) -> Response:
+    """As chat completions, for Anthropic clients; errors come in the Anthropic envelope."""
+    try:
+        return await _create(request, session_id)
+    except (SessionError, MatcherError, HTTPException) as error:
+        return _refusal(error)
+
+
+@router.post(
+    "/sessions/{session_id}/v1/messages/count_tokens",
+    summary="Length of the prompt that a message request would make",
+    openapi_extra=_body(CountBody),
+)
+async def count_tokens(request: Request, session_id: str) -> Response:
+    """The exact number of ids that would be sent for this session; nothing is generated or changed."""
+    try:
+        service = service_of(request)
+        session = service.store.get(session_id)
+        _, chat = await _parse(request, service, counting=True)
+        position = session.state.position(chat.messages, _matcher(service))
+        prompt = service.codec.prompt(position, tools=chat.tools, kwargs=service.codec.kwargs({}))
+        return json_response({"input_tokens": len(prompt)})
+    except (SessionError, MatcherError, HTTPException) as error:
+        return _refusal(error)
+
+
+async def _create(request: Request, session_id: str) -> Response:
+    service = service_of(request)
+    session = service.store.get(session_id)
+    body, chat = await _parse(request, service)
+    headers = to_engine(request.headers.items(), session.id, forward_credentials=service.settings.forward_credentials)
+
+    def present(generation: Generation) -> bytes:
+        message = to_message(generation, stop_sequences=body.stop_sequences or ())
+        if not chat.stream:
+            return events.dump(message)
+        return events.stream(message, model=body.model, arguments=_arguments(generation))
+
+    outcome = await service.run_turn(session, chat, headers, present, matcher=_matcher(service))
+    if isinstance(outcome, Refused):
+        reply = outcome.reply
+        if reply.status >= 500:
+            logger().warning("engine refused", status=reply.status, reason=reply.body[:300].decode("utf-8", "replace"))
+        document = errors.from_engine(reply.status, reply.body, request_id=_request_id())
+        return json_response(document, reply.status, errors.kept_headers(reply.headers))
+    if chat.stream:
+        return Response(outcome.presented, headers=dict(_STREAM_HEADERS), media_type="text/event-stream")
+    return Response(outcome.presented, media_type="application/json")
+
+
+async def _parse(request: Request, service: Service, *, counting: bool = False) -> tuple[MessagesBody, ChatRequest]:
+    raw = await read_body(request, service.settings.max_body_bytes)
+    body = parse_messages(parse_object(raw), counting=counting)
+    refuse_unserved(body)
+    return body, check_chat(to_chat(body, inline_system=service.codec.inline_system))
+
+
+def _matcher(service: Service) -> Matcher:
+    """On this wire arguments come back parsed, so their bytes cannot be compared."""
+    return matchers.loose_tool_call if service.matcher is matchers.strict else service.matcher
+
+
+def _arguments(generation: Generation) -> dict[str, str]:
+    calls = generation.message.get("tool_calls") or ()
+    return {
+        call["id"]: call["function"]["arguments"]
+        for call in calls
+        if isinstance(call["function"].get("arguments"), str)
+    }
+
+
+def _request_id() -> str | None:
+    value = structlog.contextvars.get_contextvars().get("request_id")
+    return value if isinstance(value, str) else None
+
+
+def _refusal(error: SessionError | MatcherError | HTTPException) -> Response:
+    status = error.status if isinstance(error, SessionError) else 500
+    message = str(error)
+    headers: dict[str, str] = {}
+    if isinstance(error, HTTPException):
+        status, message = error.status_code, error.detail
+    if status >= 500:
+        logger().warning("turn failed", status=status, reason=message)
+    return json_response(errors.envelope(status, message, request_id=_request_id()), status, headers)

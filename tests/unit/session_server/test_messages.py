@@ -1,0 +1,459 @@
+"""The Anthropic dialect: what a request becomes, what comes back, what is refused and how."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from session_testing.engine import Raw, Say
+from session_testing.server import Client
+
+pytestmark = pytest.mark.anyio
+
+ASK = {"role": "user", "content": "What is the weather in Beijing?"}
+TOOL = {
+    "name": "get_weather",
+    "description": "Weather of a city",
+    "input_schema": {"type": "object", "properties": {"location": {"type": "string"}}},
+}
+CALL = Say("", reasoning="Look it up.", calls=[("call_1", "get_weather", {"location": "Beijing"})])
+
+
+async def send(client: Client, session: str, messages: list[dict[str, Any]], **fields: Any):
+    body = {"model": "m", "max_tokens": 64, "messages": messages, **fields}
+    return await client.http.post(f"{session}/v1/messages", json=body)
+
+
+async def sent(client: Client, messages: list[dict[str, Any]], **fields: Any) -> dict[str, Any]:
+    """The chat request that the engine got for a message request in a fresh session."""
+    session = await client.session()
+    response = await send(client, session, messages, **fields)
+    assert response.status_code == 200, response.text
+    return client.engine.requests[-1]
+
+
+async def test_a_tool_dialogue_keeps_its_tokens_and_its_openai_shaped_records(v2: Client) -> None:
+    session = await v2.session()
+    v2.engine.script = [CALL, Say("Sunny.", reasoning="Read it.")]
+    first = await send(
+        v2, session, [ASK], system="Assist.", tools=[TOOL], tool_choice={"type": "tool", "name": "get_weather"}
+    )
+    assert first.json() == {
+        "id": "chatcmpl-1",
+        "type": "message",
+        "role": "assistant",
+        "content": [
+            {"type": "thinking", "thinking": "Look it up.", "signature": ""},
+            {"type": "tool_use", "id": "call_1", "name": "get_weather", "input": {"location": "Beijing"}},
+        ],
+        "model": "scripted",
+        "stop_reason": "tool_use",
+        "usage": first.json()["usage"],
+    }
+    history = [
+        ASK,
+        {"role": "assistant", "content": first.json()["content"]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "call_1", "content": "22 degrees"}]},
+    ]
+    second = await send(v2, session, history, system="Assist.", tools=[TOOL], tool_choice={"type": "none"})
+    assert second.json()["stop_reason"] == "end_turn"
+    assert [block["type"] for block in second.json()["content"]] == ["thinking", "text"]
+    document = await v2.view(session)
+    one, two = document["records"]
+    assert one["path"] == "/v1/chat/completions"
+    assert [m["role"] for m in two["request"]["messages"]] == ["system", "user", "assistant", "tool"]
+    assert two["request"]["messages"][2] == {
+        "role": "assistant",
+        "reasoning_content": "Look it up.",
+        "tool_calls": [
+            {
+                "id": "call_1",
+                "type": "function",
+                "function": {"name": "get_weather", "arguments": '{"location": "Beijing"}'},
+            }
+        ],
+    }
+    output = [e[1] for e in one["response"]["choices"][0]["meta_info"]["output_token_logprobs"]]
+    whole = one["request"]["input_ids"] + output
+    assert two["request"]["input_ids"][: len(whole)] == whole
+    assert [n["parent"] for n in document["metadata"]["tree"]["nodes"]] == [None, 0]
+    assert document["metadata"]["tito_session_mismatch"] == []
+
+
+async def test_sampling_fields_tools_and_choices_are_mapped(v2: Client) -> None:
+    request = await sent(
+        v2,
+        [ASK],
+        system=[{"type": "text", "text": "One."}, {"type": "text", "text": "Two."}],
+        temperature=0.5,
+        top_p=0.9,
+        top_k=7,
+        stop_sequences=["END"],
+        tools=[{"name": "get_weather", "input_schema": {"properties": {}}}],
+        tool_choice={"type": "any", "disable_parallel_tool_use": True},
+        metadata={"user_id": "x"},
+    )
+    assert request["messages"][0] == {"role": "system", "content": "One.\nTwo."}
+    assert (request["temperature"], request["top_p"], request["top_k"], request["stop"]) == (0.5, 0.9, 7, ["END"])
+    assert (request["max_tokens"], request["model"]) == (64, "m")
+    function = {
+        "description": "",
+        "name": "get_weather",
+        "parameters": {"properties": {}, "type": "object"},
+        "strict": True,
+    }
+    assert request["tools"] == [{"type": "function", "function": function}]
+    assert list(request["tools"][0]["function"])[:2] == ["description", "name"]
+    assert request["tool_choice"] == "required"
+    assert request["parallel_tool_calls"] is False
+    assert "metadata" not in request
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        (None, "auto"),
+        ({"type": "auto"}, "auto"),
+        ({"type": "none"}, "none"),
+        ({"type": "tool", "name": "get_weather"}, {"type": "function", "function": {"name": "get_weather"}}),
+    ],
+)
+async def test_tool_choice(v2: Client, choice: dict[str, Any] | None, expected: Any) -> None:
+    fields = {} if choice is None else {"tool_choice": choice}
+    assert (await sent(v2, [ASK], tools=[TOOL], **fields))["tool_choice"] == expected
+
+
+async def test_a_tool_that_says_it_is_not_strict_stays_so(v2: Client) -> None:
+    request = await sent(v2, [ASK], tools=[{**TOOL, "strict": False}])
+    assert request["tools"][0]["function"]["strict"] is False
+
+
+async def test_text_around_tool_results_keeps_its_order(v2: Client) -> None:
+    """term-llm#279: nothing moves across a tool result."""
+    use = {"type": "tool_use", "id": "c", "name": "get_weather", "input": {}}
+    content = [
+        {"type": "text", "text": "before"},
+        {"type": "tool_result", "tool_use_id": "c", "content": [{"type": "text", "text": "22"}]},
+        {"type": "text", "text": "after"},
+    ]
+    request = await sent(
+        v2, [ASK, {"role": "assistant", "content": [use]}, {"role": "user", "content": content}], tools=[TOOL]
+    )
+    assert request["messages"][2:] == [
+        {"role": "user", "content": "before"},
+        {"role": "tool", "tool_call_id": "c", "content": "22"},
+        {"role": "user", "content": "after"},
+    ]
+
+
+async def test_several_blocks_of_a_tool_result_are_all_rendered(v2: Client) -> None:
+    use = {"type": "tool_use", "id": "c", "name": "get_weather", "input": {}}
+    blocks = [{"type": "text", "text": "22 degrees,"}, {"type": "text", "text": " sunny"}]
+    request = await sent(
+        v2,
+        [
+            ASK,
+            {"role": "assistant", "content": [use]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": blocks}]},
+        ],
+        tools=[TOOL],
+    )
+    assert request["messages"][2]["content"] == blocks
+    assert "22 degrees, sunny" in v2.engine.vocabulary.decode(request["input_ids"])
+
+
+async def test_a_system_message_in_the_middle_stays_in_place_where_the_template_shows_it(v2: Client) -> None:
+    """vllm#44000: /health says so, and the session goes on as one line."""
+    assert (await v2.http.get("/health")).json()["anthropic_intermediate_system_supported"] is True
+    session = await v2.session()
+    first = await send(v2, session, [ASK], system="Assist.")
+    history = [
+        ASK,
+        {"role": "assistant", "content": first.json()["content"]},
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": [{"type": "text", "text": "And Shanghai?"}]},
+    ]
+    assert (await send(v2, session, history, system="Assist.")).status_code == 200
+    assert [m["role"] for m in v2.engine.requests[-1]["messages"]] == ["system", "user", "assistant", "system", "user"]
+    assert [n["parent"] for n in (await v2.view(session))["metadata"]["tree"]["nodes"]] == [None, 0]
+
+
+async def test_a_system_message_is_folded_into_the_first_where_the_template_refuses_it(start) -> None:
+    async with start(core_version="v2", tito_model="qwen35") as client:
+        assert (await client.http.get("/health")).json()["anthropic_intermediate_system_supported"] is False
+        request = await sent(client, [ASK, {"role": "system", "content": "Be brief."}, ASK], system="Assist.")
+        assert request["messages"] == [{"role": "system", "content": "Assist.\nBe brief."}, ASK, ASK]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"thinking": {"type": "enabled", "budget_tokens": 2048}}, "thinking is not supported by this endpoint"),
+        ({"output_config": {"effort": "low"}}, "output_config is not supported by this endpoint"),
+        ({"betas": ["x"]}, "betas is not enabled for this deployment"),
+        (
+            {"tools": [{"type": "web_search_20250305", "name": "web_search"}]},
+            "web_search_20250305 tools are not enabled for this deployment",
+        ),
+        ({"tools": [{"type": "other", "name": "x"}]}, "tools of type 'other' are not supported by this endpoint"),
+        ({"tools": [{"name": "x"}]}, "tool 'x' has no input_schema"),
+        ({"tool_choice": {"type": "any"}}, "tool_choice 'any' needs at least one tool"),
+        (
+            {"tools": [TOOL], "tool_choice": {"type": "tool", "name": "other"}},
+            "tool_choice names 'other', which is not one of the tools",
+        ),
+        ({"max_tokens": 0}, "max_tokens: Input should be greater than 0"),
+        ({"model": ""}, "model: String should have at least 1 character"),
+        ({"messages": []}, "messages: List should have at least 1 item after validation, not 0"),
+        ({"system": 5}, "system: Input should be a valid string"),
+    ],
+)
+async def test_what_is_not_served_is_refused_in_the_anthropic_envelope(
+    v2: Client, fields: dict[str, Any], message: str
+) -> None:
+    session = await v2.session()
+    response = await send(v2, session, fields.pop("messages", [ASK]), **fields)
+    assert response.status_code == 400
+    assert response.json() == {
+        "type": "error",
+        "error": {"type": "invalid_request_error", "message": message},
+        "request_id": response.headers["x-request-id"],
+    }
+    assert v2.engine.requests == []
+
+
+def user(*blocks: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"role": "user", "content": list(blocks)}]
+
+
+def result(**fields: Any) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": "c", **fields}
+
+
+@pytest.mark.parametrize(
+    ("messages", "message"),
+    [
+        (user({"type": "image", "source": {}}), "image content blocks are not enabled for this deployment"),
+        (user({"type": "document", "source": {}}), "document content blocks are not enabled for this deployment"),
+        (
+            user({"type": "thinking", "thinking": "x"}),
+            "thinking content blocks are only supported in assistant messages",
+        ),
+        (
+            [ASK, {"role": "assistant", "content": [{"type": "redacted_thinking", "data": "x"}]}],
+            "redacted_thinking content blocks are not enabled for this deployment",
+        ),
+        (user(result(content="x", is_error=True)), "tool_result is_error=true is not supported by this endpoint"),
+        (
+            user(result(content=[{"type": "tool_reference", "tool_name": "x"}])),
+            "tool_reference content blocks are not enabled for this deployment",
+        ),
+        (
+            user(result(content=[{"type": "image", "source": {}}])),
+            "image content blocks are not enabled for this deployment",
+        ),
+        (user({"type": "mystery"}), "messages[0].content[0]: unknown content block type 'mystery'"),
+        (
+            user(result(content=[{"type": "mystery"}])),
+            "messages[0].content[0].content[0]: unknown content block type 'mystery'",
+        ),
+        (user({"type": "text"}), "messages[0].content[0].text: Field required"),
+        (user({"type": "text", "text": 5}), "messages[0].content[0].text: Input should be a valid string"),
+        ([{"role": "tool", "content": "x"}], "messages[0].role: Input should be 'user', 'assistant' or 'system'"),
+        (
+            [ASK, {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "x", "input": "y"}]}],
+            "messages[1].content[0].input: Input should be a valid dictionary",
+        ),
+    ],
+)
+async def test_blocks_that_cannot_be_served_are_named(v2: Client, messages: list[dict[str, Any]], message: str) -> None:
+    """vllm#52489: no 5xx from any block."""
+    session = await v2.session()
+    response = await send(v2, session, messages)
+    assert (response.status_code, response.json()["error"]["message"]) == (400, message)
+
+
+async def test_cache_control_that_moves_does_not_branch(v2: Client) -> None:
+    """sglang#36877: marks for a cache are no part of a message."""
+    session = await v2.session()
+    marked = {"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral"}}
+    first = await send(v2, session, [{"role": "user", "content": [marked]}])
+    content = first.json()["content"]
+    await send(
+        v2,
+        session,
+        [
+            {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
+            {"role": "assistant", "content": [*content[:-1], {**content[-1], "cache_control": {"type": "ephemeral"}}]},
+            ASK,
+        ],
+    )
+    assert [n["parent"] for n in (await v2.view(session))["metadata"]["tree"]["nodes"]] == [None, 0]
+
+
+async def test_thinking_is_replayed_as_reasoning(v2: Client) -> None:
+    """litellm#26916: equal reasoning, so the stored turn is recognised."""
+    session = await v2.session()
+    first = await send(v2, session, [ASK])
+    await send(v2, session, [ASK, {"role": "assistant", "content": first.json()["content"]}, ASK])
+    assert v2.engine.requests[1]["messages"][1]["reasoning_content"] == "I look outside."
+    assert [n["parent"] for n in (await v2.view(session))["metadata"]["tree"]["nodes"]] == [None, 0]
+
+
+def read_events(text: str) -> list[dict[str, Any]]:
+    events = []
+    for chunk in text.removesuffix("\n\n").split("\n\n"):
+        name, data = chunk.split("\n")
+        event = orjson.loads(data.removeprefix("data: "))
+        assert name == f"event: {event['type']}"
+        events.append(event)
+    return events
+
+
+async def test_a_stream_opens_fills_and_closes_each_block_in_order(v2: Client) -> None:
+    """sglang#25876: every delta belongs to the block that is open."""
+    session = await v2.session()
+    v2.engine.script = [
+        Say(
+            "I call.",
+            calls=[("c1", "get_weather", '{"location":  "Zürich"}'), ("c2", "get_weather", {})],
+        )
+    ]
+    response = await send(v2, session, [ASK], tools=[TOOL], stream=True)
+    assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
+    assert (response.headers["cache-control"], response.headers["x-accel-buffering"]) == ("no-cache", "no")
+    events = read_events(response.text)
+    assert [(e["type"], e.get("index")) for e in events] == [
+        ("message_start", None),
+        *[(f"content_block_{step}", index) for index in range(4) for step in ("start", "delta", "stop")],
+        ("message_delta", None),
+        ("message_stop", None),
+    ]
+    assert events[0]["message"]["model"] == "m"
+    assert events[0]["message"]["content"] == []
+    assert events[0]["message"]["usage"]["output_tokens"] == 0
+    assert events[2]["delta"] == {"type": "thinking_delta", "thinking": "I look outside."}
+    assert events[5]["delta"] == {"type": "text_delta", "text": "I call."}
+    assert events[7]["content_block"] == {"type": "tool_use", "id": "c1", "name": "get_weather", "input": {}}
+    assert events[8]["delta"] == {"type": "input_json_delta", "partial_json": '{"location":  "Zürich"}'}
+    assert events[-2]["delta"] == {"stop_reason": "tool_use"}
+    assert events[-2]["usage"]["output_tokens"] > 0
+    assert len((await v2.view(session))["records"]) == 1
+
+
+async def test_an_empty_answer_is_one_empty_text_block(v2: Client) -> None:
+    session = await v2.session()
+    v2.engine.script = [Say("", reasoning=None), Say("", reasoning=None)]
+    response = await send(v2, session, [ASK])
+    assert response.json()["content"] == [{"type": "text", "text": ""}]
+    events = read_events((await send(v2, session, [ASK], stream=True)).text)
+    assert [e["type"] for e in events[1:3]] == ["content_block_start", "content_block_stop"]
+
+
+@pytest.mark.parametrize(
+    ("say", "reason"),
+    [
+        (Say(finish="length"), {"stop_reason": "max_tokens"}),
+        (Say(finish="stop"), {"stop_reason": "end_turn"}),
+        (Say(finish=None), {"stop_reason": "end_turn"}),
+    ],
+)
+async def test_stop_reasons(v2: Client, say: Say, reason: dict[str, str]) -> None:
+    session = await v2.session()
+    v2.engine.script = [say]
+    document = (await send(v2, session, [ASK])).json()
+    assert {key: value for key, value in document.items() if key.startswith("stop_")} == reason
+
+
+async def test_a_matched_stop_sequence_is_said(v2: Client) -> None:
+    session = await v2.session()
+    v2.engine.script = [Say(finish="stop", choice={"matched_stop": "END"})]
+    document = (await send(v2, session, [ASK], stop_sequences=["END"])).json()
+    assert (document["stop_reason"], document["stop_sequence"]) == ("stop_sequence", "END")
+
+
+async def test_cached_tokens_are_taken_out_of_the_input(v2: Client) -> None:
+    session = await v2.session()
+    v2.engine.script = [
+        Say(
+            body={"usage": {"prompt_tokens": 10, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 4}}}
+        )
+    ]
+    document = (await send(v2, session, [ASK])).json()
+    assert document["usage"] == {"input_tokens": 6, "output_tokens": 3, "cache_read_input_tokens": 4}
+
+
+async def test_an_aborted_generation_is_a_retryable_error_and_not_recorded(v2: Client) -> None:
+    """miles#2261: never end_turn."""
+    session = await v2.session()
+    before = await v2.snapshot(session)
+    v2.engine.script = [Say(finish="abort")]
+    response = await send(v2, session, [ASK])
+    assert response.status_code == 503
+    assert response.json()["error"] == {"type": "overloaded_error", "message": "Internal server error"}
+    assert await v2.snapshot(session) == before
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "error"),
+    [
+        (400, b'{"object":"error","message":"bad","type":"BadRequestError","code":400}', ("BadRequestError", "bad")),
+        (400, b'{"error":{"message":"bad"}}', ("invalid_request_error", "bad")),
+        (404, b"not json", ("not_found_error", "not json")),
+        (429, b'{"error":"slow down"}', ("rate_limit_error", "slow down")),
+        (400, b"{}", ("invalid_request_error", "Request failed")),
+        (500, b'{"error":{"type":"x","message":"secret path"}}', ("api_error", "Internal server error")),
+        (503, b"secret", ("overloaded_error", "Internal server error")),
+        (502, b"[]", ("api_error", "Internal server error")),
+    ],
+)
+async def test_engine_errors_keep_their_words_below_500_only(
+    v2: Client, status: int, body: bytes, error: tuple[str, str]
+) -> None:
+    session = await v2.session()
+    v2.engine.script = [Raw(body, status, {"retry-after": "7", "x-secret": "s", "x-ratelimit-limit": "1"})]
+    response = await send(v2, session, [ASK])
+    assert response.status_code == status
+    assert response.json()["error"] == {"type": error[0], "message": error[1]}
+    assert (response.headers["retry-after"], response.headers["x-ratelimit-limit"]) == ("7", "1")
+    assert "x-secret" not in response.headers
+
+
+async def test_a_conflict_keeps_its_message(v2: Client) -> None:
+    session = await v2.session()
+    v2.engine.script = [Say("Cut", finish="length")]
+    first = await send(v2, session, [ASK])
+    response = await send(v2, session, [ASK, {"role": "assistant", "content": first.json()["content"]}, ASK])
+    assert response.status_code == 409
+    assert response.json()["error"]["type"] == "invalid_request_error"
+    assert response.json()["error"]["message"].startswith("truncated generation cannot be extended")
+
+
+async def test_a_reply_that_cannot_be_recorded_is_generic_outside(v2: Client) -> None:
+    session = await v2.session()
+    v2.engine.script = [Say(without_meta=("completion_tokens",))]
+    response = await send(v2, session, [ASK])
+    assert (response.status_code, response.json()["error"]["message"]) == (502, "Internal server error")
+    assert (await v2.view(session))["records"] == []
+
+
+async def test_unknown_sessions_and_bad_json_come_in_the_envelope(v2: Client) -> None:
+    response = await send(v2, "/sessions/nope", [ASK])
+    assert (response.status_code, response.json()["error"]["type"]) == (404, "not_found_error")
+    session = await v2.session()
+    response = await v2.http.post(f"{session}/v1/messages", content=b"{")
+    assert (response.status_code, response.json()["error"]["type"]) == (400, "invalid_request_error")
+
+
+async def test_counting_tokens_gives_the_exact_prompt_length_and_changes_nothing(v2: Client) -> None:
+    """litellm#30043: the number that will be sent, not an estimate."""
+    session = await v2.session()
+    first = await send(v2, session, [ASK], tools=[TOOL])
+    history = [ASK, {"role": "assistant", "content": first.json()["content"]}, ASK]
+    before = await v2.snapshot(session)
+    body = {"model": "m", "messages": history, "tools": [TOOL]}
+    counted = await v2.http.post(f"{session}/v1/messages/count_tokens", json=body)
+    assert await v2.snapshot(session) == before
+    await send(v2, session, history, tools=[TOOL])
+    assert counted.json() == {"input_tokens": len(v2.engine.requests[-1]["input_ids"])}
