@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -71,6 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code is 0, or 1 where a model is below the bar or a needed file is not there."""
     options = parser().parse_args(arguments)
     family = FAMILIES[options.family]
+    # Read when torch is first imported. Waiting threads that spin make a training many times slower beside other work.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         if options.command == "corpus":
             return _corpus(family, options)

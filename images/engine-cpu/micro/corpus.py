@@ -19,15 +19,15 @@ from micro import template, vocabulary
 from micro.dialogues import generate
 from micro.dice import seeded
 from micro.families import Family
-from micro.turns import Dialogue, Turn
+from micro.turns import Dialogue, Spacing, Turn
 
 COPIED_WEIGHT = 2.0
 OPENING_WEIGHT = 3.0
 OPENING = 28
 """Characters of a turn that decide its kind (the tag and the first words of the thinking)."""
-SPLIT = 0.25
-"""Share of compact calls whose text is cut into other tokens than the tokenizer's own: a grammar masks tokens, so the
-engine writes such splits."""
+SPLIT = 0.3
+"""Share of forced calls that are cut into tokens at random as well. All are cut at the family's seams: a grammar masks
+the tokens that the model would write, so an engine's forced calls are not split as the tokenizer splits them."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Recipe:
 
     seed: int = 1
     vocabulary_dialogues: int = 1500
-    stages: tuple[Stage, ...] = (Stage(150, 2, 420), Stage(350, 8, 800), Stage(500, 24, 1800))
+    stages: tuple[Stage, ...] = (Stage(120, 2, 420), Stage(280, 8, 800), Stage(400, 24, 1800))
     batch_tokens: int = 2560
     learning_rate: float = 3e-3
     warmup: int = 30
@@ -120,15 +120,15 @@ def encode(dialogue: Dialogue, family: Family, text: str, tokenizer: Tokenizer, 
             continue
         written = family.write(piece)
         owed = piece.learned
-        values = character_weights(written, piece)
-        for start, stop in _cuts(written, piece, rng):
+        values = character_weights(written, piece, family)
+        for start, stop in _cuts(written, piece, family, rng):
             encoding = tokenizer.encode(written[start:stop], add_special_tokens=False)
             ids += encoding.ids
             weights += [max(values[start + a : start + b], default=0.0) for a, b in encoding.offsets]
     return Example(ids, weights)
 
 
-def character_weights(written: str, turn: Turn) -> list[float]:
+def character_weights(written: str, turn: Turn, family: Family) -> list[float]:
     """The loss weight of each character of a turn.
 
     What a grammar forces weighs nothing: where no grammar forces it the model must write the template's own spacing.
@@ -136,8 +136,8 @@ def character_weights(written: str, turn: Turn) -> list[float]:
     if not turn.learned:
         return [0.0] * len(written)
     values = [OPENING_WEIGHT] * min(OPENING, len(written)) + [1.0] * max(0, len(written) - OPENING)
-    if turn.compact and turn.calls:
-        first, last = _forced(written)
+    if turn.spacing is not Spacing.TEMPLATE:
+        first, last = _forced(written, family)
         values[first:last] = [0.0] * (last - first)
     for value in turn.copied:
         at = written.find(value)
@@ -148,17 +148,19 @@ def character_weights(written: str, turn: Turn) -> list[float]:
     return values
 
 
-def _forced(written: str) -> tuple[int, int]:
-    """The span of a compact call from its tag to the opening of its arguments."""
-    first = written.index("<tool_call>")
-    return first, written.index("{", written.index('"arguments"')) + 2
+def _forced(written: str, family: Family) -> tuple[int, int]:
+    """The span of a call that a grammar wrote: its tag up to the opening of its arguments."""
+    first = written.index(family.forced)
+    return first, first + len(family.forced)
 
 
-def _cuts(written: str, turn: Turn, rng: random.Random) -> list[tuple[int, int]]:
-    """Spans that are encoded on their own: the whole turn, or two to four cuts inside a call's fixed text."""
-    if not (turn.compact and turn.calls and rng.random() < SPLIT):
-        return [(0, len(written))]
-    first, last = _forced(written)
-    first = written.index("\n", first)  # never inside the tag, which is one token
-    marks = sorted({0, len(written), *(rng.randint(first, last) for _ in range(rng.randint(2, 4)))})
-    return list(itertools.pairwise(marks))
+def _cuts(written: str, turn: Turn, family: Family, rng: random.Random) -> list[tuple[int, int]]:
+    """Spans that are encoded on their own: the whole turn, or the parts of a forced call."""
+    marks = {0, len(written)}
+    if turn.spacing is not Spacing.TEMPLATE:
+        first, last = _forced(written, family)
+        marks.update(written.index(seam, first) + len(seam) for seam in family.seams)
+        if rng.random() < SPLIT:
+            inside = written.index("\n", first)  # never inside the tag, which is one token
+            marks.update(rng.randint(inside, last + 1) for _ in range(rng.randint(1, 3)))
+    return list(itertools.pairwise(sorted(marks)))

@@ -12,7 +12,7 @@ import random
 from dataclasses import dataclass, field
 
 from micro import script, wordings
-from micro.turns import Call, Dialogue, JsonObject, Kind, Turn
+from micro.turns import Call, Dialogue, JsonObject, Kind, Spacing, Turn
 from micro.wordings import Wordings
 
 TAIL_LIMIT = 40
@@ -36,8 +36,8 @@ class Speaker:
     """Only the verifier's own texts and cities."""
     held: bool = False
     """Only wordings that are not in the corpus."""
-    compact: float = 0.0
-    """Share of the calls that are written as a grammar forces them."""
+    spacings: tuple[Spacing, ...] = (Spacing.TEMPLATE,)
+    """How calls may be spaced."""
     messages: list[JsonObject | Turn] = field(default_factory=list)
     city: str | None = None
     report: Report | None = None
@@ -68,7 +68,7 @@ class Speaker:
                 content=content.format(**values),
                 calls=calls,
                 copied=tuple(value for value in values.values() if value),
-                compact=bool(calls) and self.rng.random() < self.compact,
+                spacing=self.rng.choice(self.spacings) if calls else Spacing.TEMPLATE,
             )
         )
         self.pending = call
@@ -117,6 +117,13 @@ class Speaker:
         self._tool(text or self._pick(wordings.FAILURES, script.UNAVAILABLE))
         self.report = None
         self._say(Kind.FAILURE, self.rng.choice(wordings.FAILURE_THOUGHTS), self.rng.choice(wordings.FAILURE_REPLIES))
+
+    def unreported(self) -> None:
+        """A tool result that other messages follow before the model speaks."""
+        self._tool(self.result_text())
+        if self.rng.random() < 0.5:
+            self.reminder()
+        self.pending = False
 
     def _tool(self, text: str, identifier: str | None = None) -> None:
         self.identifiers += 1
@@ -262,7 +269,7 @@ def walk(speaker: Speaker, steps: int) -> None:
         if len(speaker.messages) >= TAIL_LIMIT:
             return
         if speaker.pending:
-            weights = {"result": 70, "failure": 9, "ask": 12, "remind": 6, "summarise": 3}
+            weights = {"result": 66, "unreported": 4, "failure": 9, "ask": 12, "remind": 6, "summarise": 3}
         else:
             weights = {
                 "ask": 40, "remind": 18, "tool": 12, "user": 5, "summarise": 8, "inject": 6, "reminded": 6,
@@ -289,6 +296,9 @@ def walk(speaker: Speaker, steps: int) -> None:
             speaker.ask()
         elif step == "chat":
             speaker.chat()
+        elif step == "unreported":
+            speaker.unreported()
+            speaker.ask()
         elif step == "pair":
             speaker.pair()
         else:
@@ -298,7 +308,11 @@ def walk(speaker: Speaker, steps: int) -> None:
 def generate(rng: random.Random, steps: int) -> Dialogue:
     """One training dialogue of about `steps` client messages (schedules have their own length, cut to `steps`)."""
     shape = rng.random()
-    speaker = Speaker(rng, verbatim=rng.random() < 0.5, compact=rng.choices((0.0, 0.5, 1.0), (80, 10, 10))[0])
+    # One server spaces all calls of a dialogue alike; a few are mixed, so that the history does not decide.
+    spacings = rng.choices(
+        ((Spacing.TEMPLATE,), (Spacing.FORCED,), (Spacing.STRICT,), tuple(Spacing)), (70, 10, 10, 10)
+    )[0]
+    speaker = Speaker(rng, verbatim=rng.random() < 0.5, spacings=spacings)
     tools = rng.choices(wordings.tools(held=False), (6, 2, 1, 1, 1))[0]
     if shape < 0.35:
         cycles = max(1, min(4, round(steps / 5)))
@@ -310,7 +324,7 @@ def generate(rng: random.Random, steps: int) -> Dialogue:
         results = script.RESULTS if rng.random() < 0.5 else tuple(Speaker(rng).result_text() for _ in range(4))
         openai_schedule(speaker, cycles, rng.choice(("tool", "tool", "user")), results, cities)
     elif shape < 0.5:
-        speaker.compact = rng.choice((1.0, 1.0, 0.0))
+        speaker.spacings = (rng.choice((Spacing.FORCED, Spacing.FORCED, Spacing.TEMPLATE)),)
         names = rng.sample(wordings.CITIES, 3)
         if speaker.verbatim and rng.random() < 0.5:
             names = [script.FIRST_CITY, *script.FOLLOWUP_CITIES[:2]]

@@ -4,6 +4,9 @@ The stand-in forces the fixed text of a named tool choice token by token, as the
 model meets the same unusual token splits; what follows in the arguments is free here and constrained there.
 """
 
+# transformers and torch leave these calls untyped; everything that is ours is checked.
+# mypy: disable-error-code="no-untyped-call,no-any-return"
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -43,16 +46,14 @@ class Grammar(LogitsProcessor):
             if not forced or self._end not in new:
                 continue
             written = "".join(self._texts[index] for index in new[new.index(self._end) + 1 :])
-            if len(written) < len(self._text):
+            if len(written) <= len(self._text):
                 scores[row] = scores[row].masked_fill(self._mask(len(written)), float("-inf"))
         return scores
 
     def _mask(self, at: int) -> Tensor:
         if at not in self._masks:
             rest = self._text[at:]
-            self._masks[at] = torch.tensor(
-                [not (text and (rest.startswith(text) or (text in (rest + "{", rest + '{"')))) for text in self._texts]
-            )
+            self._masks[at] = torch.tensor([not _goes_on(rest, text) for text in self._texts])
         return self._masks[at]
 
 
@@ -126,3 +127,8 @@ class Local:
             text = self._tokenizer.decode(new[:-1] if ended else new, skip_special_tokens=False)
             samples.append(Sample(new, ended, self._family.parse(text)))
         return samples
+
+
+def _goes_on(rest: str, text: str) -> bool:
+    """Whether a token goes on with what is left of the forced text, or opens the arguments object after it."""
+    return bool(text) and (rest.startswith(text) or text.startswith(rest + "{"))

@@ -6,8 +6,10 @@ directory when an image is built.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from micro.families import Family
 from micro.turns import Dialogue, JsonObject, Turn
@@ -40,7 +42,7 @@ def read(family: Family) -> str:
 
 
 def render(
-    family: Family, text: str, dialogue: Dialogue, opened: bool = False, options: dict[str, bool] | None = None
+    family: Family, text: str, dialogue: Dialogue, opened: bool = False, options: Mapping[str, bool] | None = None
 ) -> list[str | Turn]:
     """Render a dialogue and give back what the template wrote, cut at the assistant turns.
 
@@ -60,14 +62,10 @@ def render(
             messages.append(message)
     if options is None:
         options = {} if dialogue.fresh else family.template_options
-    rendered, _ = render_jinja_template(
-        conversations=[messages],
-        chat_template=text,
-        tools=list(dialogue.tools) or None,
-        add_generation_prompt=opened,
-        **options,
-    )
-    rest: str = rendered[0]
+    arguments: dict[str, Any] = {"add_generation_prompt": opened, **options}
+    if dialogue.tools:
+        arguments["tools"] = list(dialogue.tools)
+    rest = str(render_jinja_template(conversations=[messages], chat_template=text, **arguments)[0][0])
     pieces: list[str | Turn] = []
     for index, turn in enumerate(turns):
         before, found, rest = rest.partition(MARK.format(index=index))

@@ -31,6 +31,17 @@ class Kind(StrEnum):
     """After anything else: a polite sentence."""
 
 
+class Spacing(StrEnum):
+    """How a tool call is spaced, which depends on who decided the characters."""
+
+    TEMPLATE = "template"
+    """As the chat template writes it: what the model says by itself."""
+    FORCED = "forced"
+    """A named or required tool choice: a grammar writes everything between the reasoning and the arguments."""
+    STRICT = "strict"
+    """A strict tool under automatic choice: the grammar takes over at the model's own call tag."""
+
+
 @dataclass(frozen=True)
 class Call:
     """One tool call."""
@@ -55,8 +66,8 @@ class Turn:
     """Values that had to be copied out of the prompt; they weigh more in the loss."""
     learned: bool = True
     thinks: bool = True
-    compact: bool = False
-    """Written the way a tool grammar forces it, without the template's spacing."""
+    spacing: Spacing = Spacing.TEMPLATE
+    """How its call is spaced."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from micro import corpus, script, template
 from micro.corpus import Recipe
 from micro.dice import seeded
 from micro.families import Family
-from micro.turns import Call, Dialogue, Kind, Turn
+from micro.turns import Call, Dialogue, Kind, Spacing, Turn
 from tokenizers import Tokenizer
 
 STAGE = Recipe().stages[-1]
@@ -85,21 +85,25 @@ def test_loss_covers_exactly_the_sampled_turns_and_their_end_token(
 
 def test_what_a_grammar_forces_carries_no_loss(family: Family) -> None:
     turn = Turn(
-        Kind.CALL, "The user asks.", calls=(Call("get_weather", {"location": "Rome"}),), copied=("Rome",), compact=True
+        Kind.CALL,
+        "The user asks.",
+        calls=(Call("get_weather", {"location": "Rome"}),),
+        copied=("Rome",),
+        spacing=Spacing.FORCED,
     )
     written = family.write(turn)
-    weights = corpus.character_weights(written, turn)
+    weights = corpus.character_weights(written, turn, family)
     free = "".join(character for character, weight in zip(written, weights, strict=True) if weight == 0)
-    assert free.startswith(family.forced)
+    assert free == family.forced
     assert weights[written.index("Rome")] == corpus.COPIED_WEIGHT
     plain = Turn(turn.kind, turn.thought, calls=turn.calls)
-    assert 0.0 not in corpus.character_weights(family.write(plain), plain)
+    assert 0.0 not in corpus.character_weights(family.write(plain), plain, family)
 
 
-def test_compact_calls_are_encoded_in_several_token_splits_of_one_text(
+def test_forced_calls_are_encoded_in_several_token_splits_of_one_text(
     family: Family, chat_template: str, tokenizer: Tokenizer
 ) -> None:
-    turn = Turn(Kind.CALL, "The user asks.", calls=(Call("get_weather", {"location": "Rome"}),), compact=True)
+    turn = Turn(Kind.CALL, "The user asks.", calls=(Call("get_weather", {"location": "Rome"}),), spacing=Spacing.FORCED)
     dialogue = Dialogue(({"role": "user", "content": "Rome?"}, turn))
     rng = seeded(0)
     splits = {tuple(corpus.encode(dialogue, family, chat_template, tokenizer, rng).ids) for _ in range(40)}
@@ -139,7 +143,7 @@ def test_a_dialogue_renders_to_the_text_that_the_template_gives_for_plain_messag
 
     compared = 0
     for dialogue in islice(corpus.dialogues(5, STAGE), 60):
-        if any(isinstance(message, Turn) and message.compact for message in dialogue.messages):
+        if any(isinstance(message, Turn) and message.spacing is not Spacing.TEMPLATE for message in dialogue.messages):
             continue
         pieces = template.render(family, chat_template, dialogue)
         ours = "".join(piece if isinstance(piece, str) else family.write(piece) for piece in pieces)

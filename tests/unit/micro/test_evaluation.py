@@ -12,7 +12,7 @@ from micro.dice import seeded
 from micro.engine import Engine, EngineError, read
 from micro.evaluate import Bar, Figures
 from micro.families import Family
-from micro.turns import Call, Dialogue, Kind, Reply, Turn
+from micro.turns import Call, Dialogue, Kind, Reply, Spacing, Turn
 from tokenizers import Tokenizer
 
 Script = Callable[[Ask], Reply]
@@ -107,6 +107,7 @@ def test_a_model_that_always_calls_one_city_fails_cities_and_texts(
     assert figures.cities.share < 0.9
     assert figures.texts.share == 0
     assert len(figures.shortfalls(Bar())) == 2
+    assert figures.spelled.share == 1
     assert "a call where text is due" in "\n".join(figures.failures)
 
 
@@ -120,6 +121,16 @@ def test_a_model_that_only_talks_fails_the_calls(family: Family, chat_template: 
 def test_a_model_that_does_not_stop_fails_everything(family: Family, chat_template: str, tokenizer: Tokenizer) -> None:
     figures = measure(family, chat_template, tokenizer, CALL % "Beijing", ended=False)
     assert (figures.calls.good, figures.texts.good) == (0, 0)
+
+
+def test_a_call_in_a_grammars_spacing_is_right_and_not_spelled_as_the_template(
+    family: Family, chat_template: str, tokenizer: Tokenizer
+) -> None:
+    turn = Turn(Kind.CALL, "I call.", calls=(Call("get_weather", {"location": "Beijing"}),), spacing=Spacing.STRICT)
+    figures = measure(family, chat_template, tokenizer, family.write(turn))
+    assert figures.calls.share == 1
+    assert figures.spelled.share == 0
+    assert "turns spelled as the template does: 0/" in "\n".join(figures.shortfalls(Bar()))
 
 
 @pytest.mark.parametrize(
@@ -140,10 +151,10 @@ def test_a_malformed_turn_is_named(family: Family, text: str, problem: str) -> N
     assert problem in "; ".join(family.parse(text).problems)
 
 
-@pytest.mark.parametrize("compact", [False, True])
-def test_a_written_turn_parses_back(family: Family, compact: bool) -> None:
+@pytest.mark.parametrize("spacing", Spacing)
+def test_a_written_turn_parses_back(family: Family, spacing: Spacing) -> None:
     call = Call("get_weather", {"location": "Rome"})
-    turn = Turn(Kind.CALL, "The user asks about Rome.", calls=(call,), compact=compact)
+    turn = Turn(Kind.CALL, "The user asks about Rome.", calls=(call,), spacing=spacing)
     assert family.parse(family.write(turn)) == Reply(turn.thought, "", (call,))
 
 

@@ -42,7 +42,7 @@ def test_the_recorded_figures_reach_the_target(directory: Path) -> None:
     _, values = recorded(directory)
     counts = values["evaluation"]
     assert isinstance(counts, dict)
-    figures = Figures(calls=Count(*counts["calls"]), texts=Count(*counts["texts"]), cities=Count(*counts["cities"]))
+    figures = Figures(**{name: Count(*counts[name]) for name in ("calls", "texts", "cities", "spelled")})
     assert figures.calls.total >= 100 and figures.texts.total >= 100
     assert figures.shortfalls(TARGET) == []
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from micro.turns import Call, JsonObject, Reply, Turn
+from micro.turns import Call, JsonObject, Reply, Spacing, Turn
 
 
 @dataclass(frozen=True)
@@ -33,27 +33,27 @@ class Qwen3:
     reasoning_end: str = "</think>"
     forced: str = '<tool_call>\n{"name":"get_weather", "arguments":'
 
+    seams: tuple[str, ...] = ('"name":', '"arguments":')
+
     @property
     def template_options(self) -> dict[str, bool]:
         """Earlier reasoning stays in the prompt."""
         return {"clear_thinking": False}
 
     def write(self, turn: Turn) -> str:
-        """`<think>` block, then content and calls; a compact turn has no blank lines after the block."""
-        if turn.compact and turn.calls and not turn.content:
-            return f"<think>\n{turn.thought}\n</think>" + self._calls(turn.calls, compact=True)
-        return f"<think>\n{turn.thought}\n</think>\n\n" + self.visible(turn)
+        """`<think>` block, then content and calls; a forced call has no blank line after the block."""
+        gap = "" if turn.spacing is Spacing.FORCED else "\n\n"
+        return f"<think>\n{turn.thought}\n</think>{gap}{self.visible(turn)}"
 
     def visible(self, turn: Turn) -> str:
         """Content and calls, a line break between them."""
-        calls = self._calls(turn.calls, compact=turn.compact)
-        return "\n".join(part for part in (turn.content, calls) if part)
-
-    def _calls(self, calls: tuple[Call, ...], compact: bool) -> str:
-        opening = '<tool_call>\n{"name":"%s", "arguments":' if compact else '<tool_call>\n{"name": "%s", "arguments": '
-        return "\n".join(
-            opening % call.name + json.dumps(call.arguments, ensure_ascii=False) + "}\n</tool_call>" for call in calls
+        colon = ": " if turn.spacing is Spacing.TEMPLATE else ":"
+        calls = (
+            f'<tool_call>\n{{"name"{colon}"{call.name}", "arguments"{colon}'
+            f"{json.dumps(call.arguments, ensure_ascii=False)}}}\n</tool_call>"
+            for call in turn.calls
         )
+        return "\n".join(part for part in (turn.content, *calls) if part)
 
     def parse(self, text: str) -> Reply:
         """Split at the first `</think>`, then at the call tags."""
@@ -103,7 +103,7 @@ class Qwen3:
             "hidden_act": "silu",
             "hidden_size": 128,
             "initializer_range": 0.02,
-            "intermediate_size": 320,
+            "intermediate_size": 448,
             "max_position_embeddings": 8192,
             "max_window_layers": 3,
             "model_type": "qwen3",

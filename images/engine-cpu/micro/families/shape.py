@@ -54,6 +54,10 @@ class Family(Protocol):
     def forced(self) -> str:
         """The text that a grammar forces after `reasoning_end` when `get_weather` is a named tool choice."""
 
+    @property
+    def seams(self) -> tuple[str, ...]:
+        """Parts of `forced` that end where the grammar cuts a token which the model would write by itself."""
+
     def write(self, turn: Turn) -> str:
         """The text of a turn from the end of the generation prompt up to, not including, `end`."""
 
