@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from runner.base.terms import Outcome
 from runner.ledger.records import Finding, Severity, TokenDiff
@@ -34,7 +35,10 @@ def bad_cells(verdict: Verdict) -> list[CellVerdict]:
 
 def plain(text: str) -> str:
     """Text from a log or a model without colour codes and control characters: it must not steer a terminal."""
-    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in _ANSI.sub("", text))
+    return "".join(
+        c if c.isprintable() or c in "\n\t" or unicodedata.category(c) == "Zs" else "\ufffd"
+        for c in _ANSI.sub("", text).replace("\r\n", "\n")
+    )
 
 
 def duration(seconds: float) -> str:

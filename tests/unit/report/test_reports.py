@@ -20,7 +20,7 @@ from runner.plan.model import Plan
 from runner.report.closing import print_closing
 from runner.report.html import html
 from runner.report.summary import github_annotations, summary
-from runner.report.text import diff_lines, duration, headline, visible
+from runner.report.text import diff_lines, duration, headline, plain, visible
 from runner.report.write import report_to_github, write_files, write_plan, write_reports
 from runner.verdict.model import Verdict
 
@@ -53,6 +53,9 @@ class TestText:
 
     def test_white_space_and_control_characters_are_spelt_out(self) -> None:
         assert visible('a\n\tb"\\\x00') == '"a\\n\\tb\\"\\\\\\u0000"'
+
+    def test_a_text_cannot_steer_a_terminal_and_keeps_its_letters(self) -> None:
+        assert plain("a\x1b[1;31mb\x1b[0m\x08c\r\nd\te\u00a0ü 天\u202e") == "ab\ufffdc\nd\te\u00a0ü 天\ufffd"
 
     def test_a_token_diff_marks_the_first_difference(self, diff: TokenDiff) -> None:
         assert diff_lines(diff) == [

@@ -8,6 +8,7 @@ import pytest
 
 from runner.base.terms import ExitCode, Lane, Outcome
 from runner.ledger.records import Severity
+from runner.verdict.gate import exit_code
 from runner.verdict.model import Rule, SampleState
 
 if TYPE_CHECKING:
@@ -450,6 +451,13 @@ def test_a_failure_is_never_hidden_by_what_happened_elsewhere(
             case "hard":
                 three.records[key][0] = three.sample(cell, 0, hard_mismatch_count=1, hard_mismatch_types=["x"])
     assert three.verdict().exit_code is expected
+
+
+def test_no_cell_that_passed_is_never_exit_code_0(three: World) -> None:
+    cells = three.verdict().cells
+    assert exit_code(cells) is ExitCode.OK
+    assert exit_code([]) is ExitCode.INCOMPLETE
+    assert exit_code([cells[0].model_copy(update={"outcome": Outcome.NOT_APPLICABLE})]) is ExitCode.INCOMPLETE
 
 
 def test_faults_put_in_on_purpose_are_shown(world: World) -> None:
