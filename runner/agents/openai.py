@@ -7,23 +7,21 @@ often. Whether the tokens are right is not its business.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from pydantic import JsonValue
-from tenacity import AsyncRetrying, RetryCallState, retry_if_result, stop_after_attempt
 
 from runner.agents import script
-from runner.agents.records import JsonObject
+from runner.agents.records import JsonObject, Reply
 from runner.agents.reply import checked_message, exhausted, shown, unfinished
 from runner.agents.schedule import Action, DriverEvent, schedule
-from runner.agents.session import Reply, SessionClient
-from runner.agents.transcript import Rejected, Transcript, TurnLog
+from runner.agents.session import SessionClient
+from runner.agents.transcript import Transcript
+from runner.agents.turns import DriveSettings, OnAttempt, Request, Turns
 from runner.base.errors import VerificationError
-from runner.base.events import Emit, RetryEvent, TurnDone
-from runner.base.terms import CellId, Role
-from runner.plan.model import FailureMode, PlannedCell, PlannedSample
+from runner.base.events import Emit
+from runner.base.terms import Role
+from runner.plan.model import FailureMode
 
 MAX_RETRIES = 2
 """Repeats of one turn from the same parent."""
@@ -31,54 +29,6 @@ RETRY_SEED_STRIDE = 1_000_000
 """Added to the seed for each repeat, so that the sample differs."""
 MAX_FAILED_TOOL_STEPS = 3
 """`tool_result` steps in a row that may find no tool call and be answered by a rollback."""
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """A request that is about to be made again: `attempt` is 1 for the first repeat, `seed` the one it will carry."""
-
-    turn: int
-    attempt: int
-    cause: str
-    seed: int | None
-    finish_reason: str | None
-
-
-OnAttempt = Callable[[Attempt], None]
-
-
-@dataclass(frozen=True)
-class DriveSettings:
-    """What one sample needs to be driven. `turn_timeout` in seconds, `max_tokens` in tokens."""
-
-    cell: CellId
-    sample: int
-    seed: int
-    stream: bool
-    model: str
-    cycles: int
-    append_roles: tuple[Role, ...]
-    failure_mode: FailureMode
-    temperature: float
-    max_tokens: int
-    turn_timeout: float
-
-    @classmethod
-    def of(cls, cell: PlannedCell, sample: PlannedSample, model: str) -> DriveSettings:
-        """From the plan."""
-        return cls(
-            cell=cell.id,
-            sample=sample.index,
-            seed=sample.seed,
-            stream=sample.stream,
-            model=model,
-            cycles=cell.cycles,
-            append_roles=tuple(cell.append_roles),
-            failure_mode=cell.failure_mode,
-            temperature=cell.temperature,
-            max_tokens=cell.max_tokens,
-            turn_timeout=cell.turn_timeout,
-        )
 
 
 @dataclass(frozen=True)
@@ -103,8 +53,7 @@ class OpenAIAgent:
         self._client = client
         self._settings = settings
         self._transcript = transcript
-        self._emit = emit
-        self._on_attempt = on_attempt
+        self._turns = Turns(settings, transcript, emit, on_attempt, MAX_RETRIES)
         self._history: list[_Said] = []
         self._results = 0
         self._followups = 0
@@ -189,87 +138,28 @@ class OpenAIAgent:
                 self._drop_reply(DriverEvent.FAILURE_ROLLBACK)
 
     async def _turn(self, action: Action) -> None:
-        number = len(self._transcript.turns) + 1
+        number = self._turns.next
         messages = [said.message for said in self._history]
-        parent = next((said.turn for said in reversed(self._history) if said.turn is not None), None)
-        started = time.monotonic()
-        reply, seed = await self._finished_reply(number, messages)
-        message = checked_message(reply)
-        usage = reply.usage
-        if usage is None:
-            raise VerificationError("usage", f"turn {number}: the reply {reply.id!r} carries no usage")
-        self._say(message, number)
-        log = TurnLog(
-            turn=number,
-            action=action.value,
-            parent=parent,
-            messages=messages,
-            reply=message,
-            response_id=reply.id,
-            finish_reason=reply.finish_reason,
-            prompt_tokens=usage.prompt_tokens,
-            completion_tokens=usage.completion_tokens,
-            seconds=time.monotonic() - started,
-            seed=seed,
-            output_ids=reply.output_ids,
-            rejected=list(self._transcript.unfinished),
-        )
-        self._transcript.unfinished.clear()
-        self._transcript.turns.append(log)
-        self._emit(
-            TurnDone(
-                cell=str(self._settings.cell),
-                sample=self._settings.sample,
-                turn=number,
-                action=action.value,
-                finish_reason=log.finish_reason,
-                prompt_tokens=log.prompt_tokens,
-                completion_tokens=log.completion_tokens,
-                seconds=log.seconds,
-            )
-        )
+        settings = self._settings
 
-    async def _finished_reply(self, turn: int, messages: list[JsonObject]) -> tuple[Reply, int]:
-        """Ask until the model finishes, at most `MAX_RETRIES` times again from the same parent: reply and its seed."""
-        rejected = self._transcript.unfinished
+        async def ask(retry: int) -> Reply:
+            body = self._body(messages, seed(retry))
+            return await self._client.complete(self._transcript.session_id, body, settings.turn_timeout)
 
         def seed(retry: int) -> int:
-            return self._settings.seed + retry * RETRY_SEED_STRIDE
+            return settings.seed + retry * RETRY_SEED_STRIDE
 
-        async def ask() -> tuple[Reply, int] | None:
-            used = seed(len(rejected))
-            reply = await self._client.complete(
-                self._transcript.session_id, self._body(messages, used), self._settings.turn_timeout
-            )
-            cause = unfinished(reply)
-            if cause is None:
-                return reply, used
-            rejected.append(Rejected(cause, reply.finish_reason, used, reply.id, reply.message))
-            return None
-
-        def again(state: RetryCallState) -> None:
-            last, retry = rejected[-1], state.attempt_number
-            self._on_attempt(Attempt(turn, retry, last.cause, seed(retry), last.finish_reason))
-            self._emit(
-                RetryEvent(
-                    cell=str(self._settings.cell),
-                    sample=self._settings.sample,
-                    turn=turn,
-                    cause=last.cause,
-                    attempt=retry,
-                )
-            )
-
-        retrying = AsyncRetrying(
-            stop=stop_after_attempt(1 + MAX_RETRIES),
-            retry=retry_if_result(lambda answer: answer is None),
-            before_sleep=again,
-            retry_error_callback=lambda _: None,
+        request = Request(
+            action=action.value,
+            parent=next((said.turn for said in reversed(self._history) if said.turn is not None), None),
+            messages=messages,
+            ask=ask,
+            seed=seed,
+            rejects=unfinished,
+            check=checked_message,
+            exhausted=lambda cause: exhausted(f"turn {number}", MAX_RETRIES, cause),
         )
-        answer: tuple[Reply, int] | None = await retrying(ask)
-        if answer is None:
-            raise exhausted(f"turn {turn}", MAX_RETRIES, rejected[-1].cause)
-        return answer
+        self._say(await self._turns.take(request), number)
 
     def _body(self, messages: list[JsonObject], seed: int) -> JsonObject:
         history: list[JsonValue] = list(messages)

@@ -6,6 +6,7 @@ number, NaN is no JSON), because a server that answers something else has broken
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, NamedTuple, TypeVar
 
 import orjson
@@ -46,6 +47,17 @@ class Usage(_Reading):
 
     prompt_tokens: int
     completion_tokens: int
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One completion as an agent gets it. `output_ids` (`[n_output]`) is None where the wire carries no ids."""
+
+    id: str
+    message: JsonObject
+    finish_reason: str
+    usage: Usage | None
+    output_ids: list[int] | None
 
 
 class Choice(_Reading):

@@ -11,8 +11,7 @@ import orjson
 from pydantic import JsonValue
 
 from runner.agents import script
-from runner.agents.records import JsonObject
-from runner.agents.session import Reply
+from runner.agents.records import JsonObject, Reply
 from runner.base.errors import ModelIncompleteError, VerificationError
 
 STAGE: Final = "reply"

@@ -10,14 +10,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from typing import Protocol
 
 import httpx
 import orjson
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from runner.agents.records import Health, JsonObject, OutputToken, SessionView, Usage, excerpt, read
+from runner.agents.messages import read_message
+from runner.agents.records import Health, JsonObject, OutputToken, Reply, Usage, excerpt, read
 from runner.agents.sse import Assembler
+from runner.agents.stream import MessageAssembler
 from runner.base.errors import InfrastructureError, VerificationError
 
 ENGINE = "engine"
@@ -33,15 +35,14 @@ class ServiceError(InfrastructureError):
         super().__init__(message, hint=f"see logs/{service}.log in the artifacts")
 
 
-@dataclass(frozen=True)
-class Reply:
-    """One completion. `output_ids` (`[n_output]`) is None where the wire does not carry ids."""
+class Reader(Protocol):
+    """Assembles a stream."""
 
-    id: str
-    message: JsonObject
-    finish_reason: str
-    usage: Usage | None
-    output_ids: list[int] | None
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes."""
+
+    def reply(self) -> Reply:
+        """The assembled reply, once the body has ended."""
 
 
 class _Created(BaseModel):
@@ -108,33 +109,50 @@ class SessionClient:
         """One chat completion; `body["stream"]` selects the wire mode. `seconds` bound the whole exchange."""
         path = f"/sessions/{session_id}/v1/chat/completions"
         if body.get("stream") is True:
-            return await self._streamed(path, body, seconds)
+            return await self._streamed(path, body, seconds, Assembler())
         response = await self._exchange("POST", path, body, seconds)
         self._expect(response, 200, "turn", "POST chat/completions")
         return self._read_reply(response.content)
 
-    async def post(self, path: str, body: JsonObject, seconds: float, stage: str) -> bytes:
-        """Any other POST that must be answered with 200: the body of the reply."""
-        response = await self._exchange("POST", path, body, seconds)
-        self._expect(response, 200, stage, f"POST {path.rsplit('/sessions/', 1)[-1]}")
-        return response.content
+    async def message(self, session_id: str, body: JsonObject, seconds: float) -> Reply:
+        """One turn of the Anthropic wire; `body["stream"]` selects the wire mode. `seconds` bound the exchange.
 
-    async def _streamed(self, path: str, body: JsonObject, seconds: float) -> Reply:
+        This wire hides the reason of a 5xx from clients, so the server is asked whether its engine is still there.
+        """
+        path = f"/sessions/{session_id}/v1/messages"
+        try:
+            if body.get("stream") is True:
+                return await self._streamed(path, body, seconds, MessageAssembler())
+            response = await self._exchange("POST", path, body, seconds)
+            self._expect(response, 200, "turn", "POST messages")
+        except VerificationError as error:
+            if "answered 50" in error.message and not await self._engine_answers():
+                raise ServiceError(ENGINE, f"{self.service} has no engine: {error.message}") from error
+            raise
+        return read_message(response.content)
+
+    async def _engine_answers(self) -> bool:
+        """What `/ready` says. A server without that route, or without an answer, is no reason to blame the engine."""
+        try:
+            response = await self._exchange("GET", "/ready")
+        except InfrastructureError:
+            return True
+        return response.status_code != 503
+
+    async def _streamed(self, path: str, body: JsonObject, seconds: float, assembler: Reader) -> Reply:
         async with (
             self._classified(seconds),
             self._http.stream("POST", path, content=orjson.dumps(body), headers=_JSON) as response,
         ):
             if response.status_code != 200:
                 await response.aread()
-                self._expect(response, 200, "turn", "POST chat/completions (stream)")
+                self._expect(response, 200, "turn", f"POST {path.partition('/v1/')[2]} (stream)")
             kind = response.headers.get("content-type", "")
             if kind.split(";")[0].strip() != "text/event-stream":
                 raise VerificationError("sse", f"content-type is {kind!r}, expected 'text/event-stream'")
-            assembler = Assembler()
             async for data in response.aiter_bytes():
                 assembler.feed(data)
-        streamed = assembler.reply()
-        return Reply(streamed.id, streamed.message, streamed.finish_reason, streamed.usage, None)
+        return assembler.reply()
 
     def _read_reply(self, content: bytes) -> Reply:
         what = "the reply to POST chat/completions"
@@ -190,6 +208,3 @@ def _token_id(entry: list[JsonValue]) -> int:
     if len(entry) < 2 or not isinstance(entry[1], int) or isinstance(entry[1], bool):
         raise VerificationError("turn", f"an entry of output_token_logprobs is not [logprob, id, ...]: {entry!r}")
     return entry[1]
-
-
-__all__ = ["ENGINE", "Reply", "ServiceError", "SessionClient", "SessionView"]

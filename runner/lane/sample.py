@@ -14,11 +14,13 @@ from pathlib import Path
 
 import orjson
 
-from runner.agents.openai import Attempt, DriveSettings, OpenAIAgent
+from runner.agents.anthropic import AnthropicAgent
+from runner.agents.openai import OpenAIAgent
 from runner.agents.records import Health, SessionView, read
 from runner.agents.session import SessionClient
 from runner.agents.transcript import Transcript
-from runner.base.errors import InfrastructureError, RunnerError, VerificationError
+from runner.agents.turns import Attempt, DriveSettings
+from runner.base.errors import InfrastructureError, RunnerError
 from runner.base.events import Emit, NoteEvent, SampleDone
 from runner.base.terms import WireFormat
 from runner.lane.snapshot import SessionFile, session_path
@@ -93,16 +95,14 @@ class SampleRun:
             await self._close()
 
     async def _drive(self) -> SessionView:
-        if self.cell.lane.wire is not WireFormat.OPENAI:
-            raise VerificationError("driver", f"there is no agent for the wire format {self.cell.lane.wire}")
-        self.transcript.session_id = await self._client.create()
-        agent = OpenAIAgent(
-            self._client,
-            DriveSettings.of(self.cell, self.sample, self._model),
-            self.transcript,
-            self._emit,
-            self._attempt,
+        settings = DriveSettings.of(self.cell, self.sample, self._model)
+        reports = self.transcript, self._emit, self._attempt
+        agent: OpenAIAgent | AnthropicAgent = (
+            OpenAIAgent(self._client, settings, *reports)
+            if self.cell.lane.wire is WireFormat.OPENAI
+            else AnthropicAgent(self._client, self._health, settings, *reports)
         )
+        self.transcript.session_id = await self._client.create()
         await agent.drive()
         self._raw = await self._client.get(self.transcript.session_id)
         return read(SessionView, self._raw, "records", "GET /sessions/{id}")

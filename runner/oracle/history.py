@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from pydantic import JsonValue
+
 from runner.agents.records import JsonObject, Record
 from runner.agents.transcript import TurnLog
 from runner.oracle.finding import Finding, hard
@@ -41,17 +43,21 @@ def check_path(records: Sequence[Record], path: Sequence[TurnLog]) -> list[Findi
     ]
 
 
-def check_messages(records: Sequence[Record], path: Sequence[TurnLog], matcher: Matcher = strict) -> list[Finding]:
+def check_messages(
+    records: Sequence[Record], path: Sequence[TurnLog], matcher: Matcher = strict, parts_as_text: bool = False
+) -> list[Finding]:
     """Each record holds the messages that were sent, and the assistant messages in it are the stored ones.
 
-    `matcher(stored, replayed)` is the lane's: `strict` for OpenAI, `loose_tool_call` for Anthropic.
+    `matcher(stored, replayed)` is the lane's: `strict` for OpenAI, `loose_tool_call` for Anthropic. With
+    `parts_as_text` a recorded list of one text part counts as its text, as conversions from the Anthropic wire may
+    write it.
     """
     findings: list[Finding] = []
     for position, (record, turn) in enumerate(zip(records, path, strict=False)):
         if record.path != RECORD_PATH or record.status_code != 200:
             message = f"turn {turn.turn}: recorded as {record.status_code} {record.path}, expected 200 {RECORD_PATH}"
             findings.append(hard(CHECK, "record", message, turn=turn.turn))
-        findings += _roles(record, turn) or _contents(record, turn, matcher)
+        findings += _roles(record, turn) or _contents(record, turn, matcher, parts_as_text)
         findings += _replays(records[:position], path[:position], record, turn, matcher)
         if not matcher(record.message, turn.reply):
             fields = ", ".join(differing(record.message, turn.reply))
@@ -75,13 +81,14 @@ def _roles(record: Record, turn: TurnLog) -> list[Finding]:
     return [hard(CHECK, "roles", message, turn=turn.turn)]
 
 
-def _contents(record: Record, turn: TurnLog, matcher: Matcher) -> list[Finding]:
+def _contents(record: Record, turn: TurnLog, matcher: Matcher, parts_as_text: bool) -> list[Finding]:
     findings: list[Finding] = []
     for index, (have, want) in enumerate(zip(record.request.messages, turn.messages, strict=True)):
         if want.get("role") == "assistant":
             same, fields = matcher(want, have), differing(want, have)
         else:
-            fields = [key for key in ("content", "tool_call_id") if have.get(key) != want.get(key)]
+            kept = {**have, "content": _text(have.get("content"))} if parts_as_text else have
+            fields = [key for key in ("content", "tool_call_id") if kept.get(key) != want.get(key)]
             same = not fields
         if not same:
             role = str(want.get("role"))
@@ -105,6 +112,14 @@ def _replays(
             message = f"turn {turn.turn}: message {at} is not the stored reply of turn {origin.turn}; {fields} differ"
             findings.append(hard(CHECK, "replay", message, turn=turn.turn, role="assistant"))
     return findings
+
+
+def _text(content: JsonValue) -> JsonValue:
+    if isinstance(content, list) and len(content) == 1:
+        part = content[0]
+        if isinstance(part, dict) and part.get("type") == "text":
+            return part.get("text")
+    return content
 
 
 _NOTHING: JsonObject = {}

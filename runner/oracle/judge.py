@@ -8,6 +8,7 @@ from __future__ import annotations
 from runner.agents.records import SessionView
 from runner.agents.transcript import Transcript
 from runner.base.terms import ServerVersion, WireFormat
+from runner.oracle.canonical import canonical
 from runner.oracle.counts import check_accumulated, check_client_counts, check_counts
 from runner.oracle.finding import Finding, hard
 from runner.oracle.history import check_messages, check_path
@@ -47,8 +48,9 @@ def judge(view: SessionView, transcript: Transcript, cell: PlannedCell, tokens: 
     findings += check_mismatch(view.metadata)
     if [record.response.id for record in records] == [turn.response_id for turn in path]:
         findings += check_client_counts(records, path, tokens)
-        if lane.wire is WireFormat.OPENAI:
-            findings += check_messages(records, path, _MATCHERS[cell.message_matcher])
+        anthropic = lane.wire is WireFormat.ANTHROPIC
+        sent = [canonical(turn) for turn in path] if anthropic else path
+        findings += check_messages(records, sent, _MATCHERS[cell.message_matcher], parts_as_text=anthropic)
     if lane.server is ServerVersion.V2:
         findings += check_tree(view.metadata.tree, records, transcript)
     return findings

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import httpx
 
-from runner.agents.openai import Attempt, DriveSettings, OpenAIAgent
+from runner.agents.openai import OpenAIAgent
 from runner.agents.records import SessionView, read
 from runner.agents.session import SessionClient
 from runner.agents.transcript import Transcript
+from runner.agents.turns import Attempt, DriveSettings
 from runner.base.events import Event
 from runner.base.terms import CellId, Lane, Role, WireFormat
 from runner.plan.model import FailureMode, Limits, PlannedCell, PlannedSample
@@ -103,6 +104,7 @@ class Bench:
             cycles=cycles,
             append_roles=tuple(roles),
             failure_mode=failure_mode,
+            intermediate_system=None,
             temperature=0.7,
             max_tokens=256,
             turn_timeout=turn_timeout,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from runner.agents.records import Reply
 from runner.agents.reply import checked_message, exhausted, unfinished
-from runner.agents.session import Reply
 from runner.base.errors import ModelIncompleteError, VerificationError
 
 CALL: dict[str, Any] = {

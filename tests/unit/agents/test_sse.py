@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.agents.sse import Assembler, StreamedReply
+from runner.agents.records import Reply
+from runner.agents.sse import Assembler
 from runner.base.errors import VerificationError
 
 
@@ -45,7 +46,7 @@ FULL = b"".join(
 )
 
 
-def assembled(*parts: bytes) -> StreamedReply:
+def assembled(*parts: bytes) -> Reply:
     assembler = Assembler()
     for part in parts:
         assembler.feed(part)
