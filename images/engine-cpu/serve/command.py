@@ -24,6 +24,9 @@ ENVIRONMENT: Mapping[str, str] = {
     "TOKENIZERS_PARALLELISM": "false",
     # there is no C++ compiler in the image, and importing torch's graph compiler takes seconds
     "TORCHDYNAMO_DISABLE": "1",
+    # a dead child ends the engine at once; by default that waits a minute for dumps of a GPU that is not there
+    "SGLANG_CUDA_COREDUMP_BEFORE_CRASH": "0",
+    "SGLANG_PYSPY_DUMP_BEFORE_CRASH": "0",
     "HF_HUB_OFFLINE": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "TRANSFORMERS_OFFLINE": "1",
