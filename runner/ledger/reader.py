@@ -140,9 +140,8 @@ def _header(line: bytes) -> tuple[Header | None, LedgerProblem | None]:
 
 def _record(line: bytes) -> Body | Header | Trailer | None:
     try:
-        orjson.loads(line)  # stricter than the validator: NaN and infinities are no JSON
         return RECORD_ADAPTER.validate_json(line)
-    except (orjson.JSONDecodeError, ValidationError):
+    except ValidationError:
         return None
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.ledger.reader import Ledger, ProblemKind, parse_ledger, read_ledger
-from runner.ledger.records import RECORD_ADAPTER, FaultRecord, NoteRecord, Trailer
+from runner.ledger.records import RECORD_ADAPTER, FaultRecord, NoteRecord, SampleRecord, Trailer
 from runner.ledger.writer import LedgerWriter
 
 
@@ -82,6 +82,7 @@ def test_a_line_without_its_newline_is_torn_even_if_it_reads_well(tmp_path: Path
         b'{"kind":"note"}\n',
         b'{"kind":"note","message":"a","extra":1}\n',
         b'{"kind":"note","message":NaN}\n',
+        b'{"kind":"infra","service":"engine","message":"m","exit_code":Infinity}\n',
         b"\xff\n",
     ],
 )
@@ -89,6 +90,30 @@ def test_a_bad_line_in_the_middle_is_damage_even_under_a_trailer_that_fits(tmp_p
     lines = whole(tmp_path).splitlines(keepends=True)[:-1]
     ledger = parse_ledger(sealed([lines[0], line, *lines[1:]]), path="l")
     assert [(p.kind, p.line) for p in ledger.damaged] == [(ProblemKind.BAD_LINE, 2)]
+
+
+@pytest.mark.parametrize("value", [b"NaN", b"Infinity", b"-Infinity", b"1e999"])
+def test_a_number_that_is_none_is_damage(tmp_path: Path, value: bytes) -> None:
+    sample = SampleRecord(
+        sample_index=0,
+        driver_events=[],
+        had_assistant_mismatch=False,
+        total_mismatches=0,
+        assistant_mismatch_count=0,
+        hard_mismatch_count=0,
+        hard_mismatch_types=[],
+        turns=1,
+        seconds=2.5,
+        prompt_tokens=1,
+        completion_tokens=1,
+        seed=1,
+        stream=True,
+        session_id="s",
+    )
+    line = sample.model_dump_json().encode() + b"\n"
+    header = whole(tmp_path).splitlines(keepends=True)[0]
+    assert kinds(sealed([header, line])) == []
+    assert kinds(sealed([header, line.replace(b"2.5", value)])) == [ProblemKind.BAD_LINE]
 
 
 def test_a_dropped_line_breaks_count_and_hash(tmp_path: Path) -> None:

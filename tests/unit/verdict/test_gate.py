@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING
 
 import pytest
 
 from runner.base.terms import ExitCode, Lane, Outcome
-from runner.ledger.records import Severity
+from runner.ledger.records import Severity, Trailer
 from runner.verdict.gate import exit_code
 from runner.verdict.model import Rule, SampleState
 
@@ -17,6 +18,14 @@ if TYPE_CHECKING:
 
 def rules(world: World) -> list[Rule]:
     return [reason.rule for reason in world.judged().reasons]
+
+
+def ledger_of_another_run(world: World) -> bytes:
+    """Sound in itself: only its header says that it does not belong here."""
+    *lines, _ = world.bytes_of(world.key).splitlines(keepends=True)
+    body = b"".join(lines).replace(b'"run":"run"', b'"run":"old"')
+    trailer = Trailer(records=len(lines), sha256=hashlib.sha256(body).hexdigest())
+    return body + trailer.model_dump_json().encode() + b"\n"
 
 
 def test_clean_complete_evidence_passes(world: World) -> None:
@@ -79,8 +88,15 @@ class TestEvidence:
         self.check(world, "sample 2 has a terminal record and was not planned")
 
     def test_the_ledger_of_another_run_is_incomplete(self, world: World) -> None:
-        world.data[world.key] = world.bytes_of(world.key).replace(b'"run":"run"', b'"run":"old"')
+        world.data[world.key] = ledger_of_another_run(world)
         self.check(world, "run 'old', expected 'run'")
+
+    def test_what_the_ledger_of_another_run_says_is_not_believed(self, world: World) -> None:
+        world.break_lease()
+        world.records[world.key][0] = world.hard(0)
+        world.data[world.key] = ledger_of_another_run(world)
+        self.check(world, "run 'old', expected 'run'")
+        assert rules(world) == [Rule.EVIDENCE]
 
     def test_the_ledger_of_another_cell_is_incomplete(self, three: World) -> None:
         three.data[three.key] = three.bytes_of(str(three.plan.cells[1].id))
