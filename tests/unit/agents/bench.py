@@ -10,15 +10,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
+import structlog
 
+from runner.agents.anthropic import AnthropicAgent
 from runner.agents.openai import OpenAIAgent
-from runner.agents.records import SessionView, read
+from runner.agents.records import Health, SessionView, read
 from runner.agents.session import SessionClient
 from runner.agents.transcript import Transcript
 from runner.agents.turns import Attempt, DriveSettings
 from runner.base.events import Event
 from runner.base.terms import CellId, Lane, Role, WireFormat
-from runner.plan.model import FailureMode, Limits, PlannedCell, PlannedSample
+from runner.plan.model import FailureMode, Limits, Matcher, PlannedCell, PlannedSample, SystemExpectation
 from tests.scripted_engine.app import build as build_engine
 from tests.scripted_engine.engine import ScriptedEngine
 from tests.scripted_engine.faults import Fault
@@ -34,6 +36,7 @@ from session_server.settings import CoreVersion, Settings  # noqa: E402
 from session_server.tito.loading import load_codec  # noqa: E402
 
 logging.getLogger("httpx").setLevel(logging.WARNING)
+structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
 SEED = 7
 
 
@@ -60,6 +63,7 @@ def planned_cell(
     turn_timeout: float = 30.0,
 ) -> PlannedCell:
     """A qwen3 cell whose samples take turns between the wire modes."""
+    anthropic = lane.wire is WireFormat.ANTHROPIC
     return PlannedCell(
         family="qwen3",
         lane=lane,
@@ -69,9 +73,11 @@ def planned_cell(
         append_roles=list(roles),
         failure_mode=failure_mode,
         turn_timeout=turn_timeout,
-        limits=Limits(soft=0.25),
-        required_events=["rollback"],
-        required_once=["append_tool"],
+        message_matcher=Matcher.LOOSE_TOOL_CALL if anthropic else Matcher.STRICT,
+        intermediate_system=SystemExpectation.REQUIRED if anthropic else None,
+        limits=Limits(soft=1.0 if anthropic else 0.25),
+        required_events=[] if anthropic else ["rollback"],
+        required_once=[] if anthropic else ["append_tool"],
     )
 
 
@@ -110,6 +116,29 @@ class Bench:
             turn_timeout=turn_timeout,
         )
         return OpenAIAgent(self.client, settings, transcript, self.events.append, self.attempts.append), transcript
+
+    def anthropic(
+        self,
+        health: Health,
+        *,
+        stream: bool = False,
+        roles: Sequence[Role] = tuple(Role),
+        expected: SystemExpectation | None = SystemExpectation.REQUIRED,
+    ) -> tuple[AnthropicAgent, Transcript]:
+        """An Anthropic agent for a session that is still to be opened."""
+        transcript = Transcript(WireFormat.ANTHROPIC, stream, SEED)
+        cell = planned_cell(Lane.V2_ANTHROPIC, roles=roles).model_copy(update={"intermediate_system": expected})
+        settings = DriveSettings.of(cell, PlannedSample(index=0, seed=SEED, stream=stream), "scripted")
+        reports = transcript, self.events.append, self.attempts.append
+        return AnthropicAgent(self.client, health, settings, *reports), transcript
+
+    async def drive_anthropic(self, **options: object) -> tuple[Transcript, SessionView]:
+        """Drive a whole Anthropic session and read it back."""
+        agent, transcript = self.anthropic(await self.client.health(), **options)  # type: ignore[arg-type]
+        transcript.session_id = await self.client.create()
+        await agent.drive()
+        raw = await self.client.get(transcript.session_id)
+        return transcript, read(SessionView, raw, "records", "snapshot")
 
     async def drive(self, **options: object) -> tuple[Transcript, SessionView]:
         """Drive a whole session and read it back."""

@@ -406,3 +406,19 @@ def test_a_signal_before_the_first_request_leaves_records_and_trailers_as_well(t
         "interrupted; sample 1 had not begun",
     ]
     assert code is ExitCode.INTERRUPTED
+
+
+def test_all_lanes_of_a_lease_are_driven_at_the_same_time(tmp_path: Path) -> None:
+    cells = [planned_cell(lane, samples=2) for lane in Lane]
+    with environment("v1", "v2") as (_, urls):
+        result = run(planned(cells), urls, tmp_path)
+    assert result.code is ExitCode.OK
+    for cell in cells:
+        records = result.terminals(cell)
+        assert all(isinstance(record, SampleRecord) and record.hard_mismatch_count == 0 for record in records)
+        needed = [*cell.required_events, *cell.required_once]
+        assert all(isinstance(r, SampleRecord) and set(needed) <= set(r.driver_events) for r in records)
+    turns = [event.cell for event in result.events if isinstance(event, TurnDone)]
+    begun = max(turns.index(str(cell.id)) for cell in cells)
+    ended = min(len(turns) - turns[::-1].index(str(cell.id)) for cell in cells)
+    assert begun < ended, "every lane began before any of them was done"

@@ -11,9 +11,11 @@ from typing import Any
 import orjson
 import pytest
 
+from runner.agents.anthropic import AnthropicAgent
+from runner.agents.openai import OpenAIAgent
 from runner.agents.records import SessionView, read
 from runner.agents.transcript import TRANSCRIPT_ADAPTER, Transcript
-from runner.base.terms import Lane
+from runner.base.terms import Lane, WireFormat
 from runner.oracle.finding import Finding
 from runner.oracle.judge import judge
 from runner.oracle.tokens import Tokens
@@ -61,7 +63,11 @@ def driven(lane: Lane, tokens: Tokens, stream: bool, faults: list[Fault]) -> Cas
     with bench(lane.server, faults) as b:
 
         async def run() -> tuple[dict[str, Any], Transcript]:
-            agent, transcript = b.agent(stream=stream)
+            agent: OpenAIAgent | AnthropicAgent
+            if lane.wire is WireFormat.OPENAI:
+                agent, transcript = b.agent(stream=stream)
+            else:
+                agent, transcript = b.anthropic(await b.client.health(), stream=stream)
             transcript.session_id = await b.client.create()
             await agent.drive()
             return orjson.loads(await b.client.get(transcript.session_id)), transcript
@@ -80,3 +86,15 @@ def session(tokens: Tokens) -> Case:
 def streamed(tokens: Tokens) -> Case:
     """A clean v1 session, streamed."""
     return driven(Lane.V1_OPENAI, tokens, stream=True, faults=[])
+
+
+@pytest.fixture(scope="session")
+def grown(tokens: Tokens) -> Case:
+    """A clean v2 session with one truncated reply on the way."""
+    return driven(Lane.V2_OPENAI, tokens, stream=True, faults=[Fault(Kind.TRUNCATE, turn=4)])
+
+
+@pytest.fixture(scope="session")
+def messages(tokens: Tokens) -> Case:
+    """An Anthropic session with one reply that was not the forced call."""
+    return driven(Lane.V2_ANTHROPIC, tokens, stream=False, faults=[Fault(Kind.NO_CALL, turn=3)])

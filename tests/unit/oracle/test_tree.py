@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
 import orjson
 import pytest
 
-from runner.agents.records import SessionView, Tree, read
+from runner.agents.records import SessionView, read
 from runner.oracle.tree import check_tree
 from tests.unit.oracle.conftest import Case
 
 Body = dict[str, Any]
-
-
-def grown(case: Case) -> Body:
-    """The tree of a right server after this conversation: a node per reply, retries and rollbacks as siblings."""
-    nodes: list[Body] = []
-    by_turn: dict[int | None, int | None] = {None: None}
-    for turn in case.transcript.turns:
-        for response_id, cut in [*((r.response_id, True) for r in turn.rejected), (turn.response_id, False)]:
-            nodes.append(
-                {
-                    "id": len(nodes),
-                    "parent": by_turn[turn.parent],
-                    "truncated": cut,
-                    "num_tokens": 1,
-                    "response_id": response_id,
-                }
-            )
-        by_turn[turn.turn] = len(nodes) - 1
-    return {"nodes": nodes, "leaves": leaves(nodes)}
 
 
 def leaves(nodes: list[Body]) -> list[Body]:
@@ -47,20 +29,23 @@ def leaves(nodes: list[Body]) -> list[Body]:
 
 
 def found(case: Case, alter: Callable[[Body], object] | None = None) -> set[str]:
-    body = grown(case)
+    """Types of the findings over the server's tree, altered by `alter` in a copy."""
+    snapshot = copy.deepcopy(case.snapshot)
     if alter is not None:
-        alter(body)
-    view = read(SessionView, orjson.dumps(case.snapshot), "records", "snapshot")
-    return {finding.type for finding in check_tree(Tree.model_validate(body), view.records, case.transcript)}
+        alter(snapshot["metadata"]["tree"])
+    view = read(SessionView, orjson.dumps(snapshot), "records", "snapshot")
+    return {finding.type for finding in check_tree(view.metadata.tree, view.records, case.transcript)}
 
 
-def test_a_right_tree_has_no_findings(session: Case) -> None:
-    assert found(session) == set()
-    assert len(grown(session)["leaves"]) == 5, "three rollbacks, one truncated reply and the end"
+def test_the_tree_of_a_right_server_has_no_findings(grown: Case, messages: Case) -> None:
+    assert found(grown) == set()
+    assert len(grown.snapshot["metadata"]["tree"]["leaves"]) == 5, "three rollbacks, one truncated reply and the end"
+    assert found(messages) == set()
+    assert len(messages.snapshot["metadata"]["tree"]["leaves"]) == 2, "one superseded reply and the end"
 
 
-def test_a_tree_that_is_not_told_is_a_failure(session: Case) -> None:
-    assert [finding.type for finding in check_tree(None, [], session.transcript)] == ["absent"]
+def test_a_tree_that_is_not_told_is_a_failure(grown: Case) -> None:
+    assert [finding.type for finding in check_tree(None, [], grown.transcript)] == ["absent"]
 
 
 def regrow(body: Body) -> None:
@@ -109,5 +94,5 @@ def other_way(body: Body) -> None:
         (lambda body: body["leaves"].pop(), {"leaves", "active_path"}),
     ],
 )
-def test_each_fault_of_a_tree_is_found(session: Case, alter: Callable[[Body], object], expected: set[str]) -> None:
-    assert found(session, alter) == expected
+def test_each_fault_of_a_tree_is_found(grown: Case, alter: Callable[[Body], object], expected: set[str]) -> None:
+    assert found(grown, alter) == expected
