@@ -34,10 +34,13 @@ TOOL: Final[dict[str, JsonValue]] = {
         "strict": False,
     },
 }
-"""The OpenAI agent's tool. `strict` is said out loud, and stands in the prompt: a session server makes tools strict that
-say nothing, a strict tool's call is then written by the engine's grammar in its own spacing (also under automatic tool
-choice), and every sample would differ softly from the canonical render. These lanes show what the model itself writes;
-the forced turns of the Anthropic lane, whose tool says nothing, show what the grammar writes."""
+"""The OpenAI agent's tool. `strict` is said out loud, and stands in the prompt.
+
+A session server makes tools strict that say nothing; a strict tool's call is then written by the engine's grammar in its
+own spacing, also under automatic tool choice, and every sample would differ softly from the canonical render. The
+OpenAI lanes show what the model itself writes; the forced turns of the Anthropic lane, whose tool says nothing, show
+what the grammar writes.
+"""
 
 USER_FIRST: Final = "What's the weather in Beijing?"
 
