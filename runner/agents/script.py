@@ -36,8 +36,8 @@ TOOL: Final[dict[str, JsonValue]] = {
 }
 """The OpenAI agent's tool. `strict` is said out loud, and stands in the prompt.
 
-A session server makes tools strict that say nothing; a strict tool's call is then written by the engine's grammar in its
-own spacing, also under automatic tool choice, and every sample would differ softly from the canonical render. The
+A session server makes tools strict that say nothing. The call of a strict tool is written by the engine's grammar in
+its own spacing, also under automatic tool choice, and every sample would differ softly from the canonical render. The
 OpenAI lanes show what the model itself writes; the forced turns of the Anthropic lane, whose tool says nothing, show
 what the grammar writes.
 """
