@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from runner.base.errors import ConfigurationError
 from runner.base.settings import Settings, variables
 from runner.base.terms import CellId, Lane
-from runner.plan.build import BUILT_LANES, build_plan, new_run_id, prepare_plan, sample_seed
+from runner.plan.build import BUILT_LANES, build_plan, new_run_id, plan_lease, prepare_plan, sample_seed
 from runner.plan.families import DEFAULT_FILE, load_families
 from runner.plan.model import EngineKind, Matcher, Plan, SystemExpectation
 
@@ -140,6 +140,11 @@ def test_a_cpu_lease_uses_the_micro_model_and_no_gpu_setting() -> None:
     (lease,) = plan().leases
     assert (lease.model, lease.gpus, lease.tensor_parallel, lease.engine_args) == ("/models/qwen3", 0, 1, [])
     assert lease.engine is EngineKind.CPU
+
+
+def test_nothing_of_the_gpu_engine_reaches_a_cpu_lease() -> None:
+    lease = plan_lease(Settings(), "glm47", load_families()["glm47"])
+    assert (lease.speculative, lease.engine_args, lease.gpus, lease.expert_parallel) == ("", [], 0, 1)
 
 
 def test_explicit_numbers_win_over_the_family() -> None:

@@ -135,6 +135,11 @@ def test_only_glm47_trims_only_minimax_is_deprecated_only_inkling_has_no_prefill
             "anthropic_opt_out is missing",
         ),
         (change("minimax_m27", "openai = 0.1", "openai = 0.1, anthropic = 0.1"), "minimax_m27", "allowed: only one"),
+        (
+            change("qwen3", "verify_anthropic = true", 'verify_anthropic = true\nanthropic_opt_out = "no"'),
+            "qwen3",
+            "anthropic_opt_out is given, and verify_anthropic is true",
+        ),
         (change("qwen35", "tensor_parallel = 2", "tensor_parallel = 3"), "qwen35", "gpus = 4 cannot be shared"),
         (
             change("deepseekv4", "expert_parallel = 4", "expert_parallel = 3"),
