@@ -21,7 +21,7 @@ from runner.plan.model import EngineKind, Limits, Matcher, Plan, PlannedCell, Pl
 SCENARIOS = ("baseline",)
 """Every scenario that there is."""
 
-BUILT_LANES = frozenset({Lane.V1_OPENAI})
+BUILT_LANES = frozenset(Lane)
 """The lanes that this version can drive."""
 
 MODELS = "/models"
