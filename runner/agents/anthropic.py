@@ -143,6 +143,7 @@ class AnthropicAgent:
         InfrastructureError when something underneath broke.
         """
         reminds = includes_system(self._health, self._settings)
+        self._transcript.tools = [_TOOL]
         for round_ in ROUNDS:
             if round_.reminded and reminds:
                 self._history.append({"role": "system", "content": script.SYSTEM_REMINDER})

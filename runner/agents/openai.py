@@ -67,6 +67,7 @@ class OpenAIAgent:
         """
         settings = self._settings
         actions = schedule(settings.append_roles, settings.cycles, settings.failure_mode)
+        self._transcript.tools = [script.TOOL]
         self._say({"role": "system", "content": script.SYSTEM})
         self._say({"role": "user", "content": script.USER_FIRST})
         await self._turn(Action.START)

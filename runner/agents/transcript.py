@@ -57,6 +57,8 @@ class Transcript:
     stream: bool
     seed: int
     session_id: str = ""
+    tools: list[JsonObject] = field(default_factory=list)
+    """What was sent as tools, in the form of the wire."""
     driver_events: list[str] = field(default_factory=list)
     turns: list[TurnLog] = field(default_factory=list)
     unfinished: list[Rejected] = field(default_factory=list)

@@ -30,7 +30,7 @@ from runner.ledger.records import (
     VerificationErrorRecord,
 )
 from runner.ledger.writer import LedgerWriter, failure_record
-from runner.oracle.tokens import Tokens
+from runner.oracle.measure import Measure
 from runner.plan.model import Plan, PlannedCell
 
 CONCURRENCY = 4
@@ -69,10 +69,10 @@ class CellRun:
         self._early_stop: tuple[ExitCode, StopRecord] | None = None
         self._code = ExitCode.OK
 
-    async def run(self, ground: Tokens | Refusal) -> ExitCode:
+    async def run(self, ground: Measure | Refusal) -> ExitCode:
         """Drive all samples; what the exit code of the process should say about this cell is returned.
 
-        `ground` is the tokenizer, or the reason why no sample can begin: then every sample ends with that.
+        `ground` is what to measure with, or the reason why no sample can begin: then every sample ends with that.
         """
         started = time.monotonic()
         path = cell_ledger(self._artifacts, self.cell.id)
@@ -107,7 +107,7 @@ class CellRun:
         for task in self._tasks:
             task.cancel()
 
-    async def _begin(self, client: SessionClient, ground: Tokens | Refusal) -> None:
+    async def _begin(self, client: SessionClient, ground: Measure | Refusal) -> None:
         if self._early_stop is not None:
             self.stop(*self._early_stop)
         if self._stopped:
@@ -128,7 +128,7 @@ class CellRun:
             return
         await self._drive(client, health, ground)
 
-    async def _drive(self, client: SessionClient, health: Health, tokens: Tokens) -> None:
+    async def _drive(self, client: SessionClient, health: Health, measure: Measure) -> None:
         gate = asyncio.Semaphore(CONCURRENCY)
 
         async def one(run: SampleRun) -> None:
@@ -142,7 +142,7 @@ class CellRun:
                 run_id=self._plan.run_id,
                 model=self._model,
                 artifacts=self._artifacts,
-                tokens=tokens,
+                measure=measure,
                 client=client,
                 health=health,
                 write=partial(self._write, sample.index),

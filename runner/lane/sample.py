@@ -34,8 +34,8 @@ from runner.ledger.records import Finding as FindingRecord
 from runner.ledger.writer import failure_record
 from runner.oracle.finding import Finding, Severity
 from runner.oracle.judge import judge
+from runner.oracle.measure import Measure
 from runner.oracle.mismatch import ASSISTANT_TEXT, CHECK
-from runner.oracle.tokens import Tokens
 from runner.plan.model import PlannedCell, PlannedSample
 
 CLOSE_SECONDS = 3.0
@@ -55,7 +55,7 @@ class SampleRun:
         run_id: str,
         model: str,
         artifacts: Path,
-        tokens: Tokens,
+        measure: Measure,
         client: SessionClient,
         health: Health,
         write: Write,
@@ -68,7 +68,7 @@ class SampleRun:
         self._run_id = run_id
         self._model = model
         self._artifacts = artifacts
-        self._tokens = tokens
+        self._measure = measure
         self._client = client
         self._health = health
         self._write = write
@@ -81,7 +81,7 @@ class SampleRun:
         try:
             try:
                 view = await self._drive()
-                findings = judge(view, self.transcript, self.cell, self._tokens)
+                findings = judge(view, self.transcript, self.cell, self._measure)
                 self._save()
                 record = self._record(view, findings, time.monotonic() - started)
             except Exception as error:

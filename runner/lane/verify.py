@@ -17,7 +17,7 @@ from runner.base.errors import ConfigurationError, InfrastructureError
 from runner.base.events import Emit, NoteEvent
 from runner.base.terms import ExitCode
 from runner.lane.cell import CellRun, Refusal, StopRecord, stop_error, stop_infra
-from runner.oracle.tokens import Tokens
+from runner.oracle.measure import Measure
 from runner.plan.model import Plan, PlannedLease
 
 
@@ -49,7 +49,7 @@ async def verify(
     ]
     code = ExitCode.OK
     bases = sorted({urls[cell.lane.service] for cell in cells})
-    proof = asyncio.create_task(_ground(models_dir or Path(lease.tokenizer), bases, preflight))
+    proof = asyncio.create_task(_ground(models_dir or Path(lease.tokenizer), lease.tito_model, bases, preflight))
 
     def stop(why: ExitCode, record: StopRecord, note: str) -> None:
         nonlocal code
@@ -93,11 +93,11 @@ def _lease(plan: Plan, family: str) -> PlannedLease:
 
 
 async def _ground(
-    directory: Path, bases: list[str], preflight: Callable[[list[str]], Awaitable[None]] | None
-) -> Tokens | Refusal:
-    """What every sample stands on: the tokenizer, and an environment that was proven to generate."""
+    directory: Path, tito_model: str, bases: list[str], preflight: Callable[[list[str]], Awaitable[None]] | None
+) -> Measure | Refusal:
+    """What every sample stands on: tokenizer and template, and an environment that was proven to generate."""
     try:
-        tokens = Tokens.load(directory)
+        measure = Measure.load(directory, tito_model)
     except InfrastructureError as error:
         return Refusal("models", error)
     try:
@@ -105,4 +105,4 @@ async def _ground(
             await preflight(bases)
     except InfrastructureError as error:
         return Refusal(ENGINE, error)
-    return tokens
+    return measure

@@ -14,22 +14,23 @@ from runner.oracle.finding import Finding, hard
 from runner.oracle.history import check_messages, check_path
 from runner.oracle.match import Matcher as MessageMatcher
 from runner.oracle.match import loose_tool_call, strict
+from runner.oracle.measure import Measure
 from runner.oracle.mismatch import check_mismatch
 from runner.oracle.prefix import check_prefix
-from runner.oracle.tokens import Tokens
+from runner.oracle.render import check_render
 from runner.oracle.tree import check_tree
 from runner.plan.model import Matcher, PlannedCell
 
 _MATCHERS: dict[Matcher, MessageMatcher] = {Matcher.STRICT: strict, Matcher.LOOSE_TOOL_CALL: loose_tool_call}
 
 
-def judge(view: SessionView, transcript: Transcript, cell: PlannedCell, tokens: Tokens) -> list[Finding]:
+def judge(view: SessionView, transcript: Transcript, cell: PlannedCell, measure: Measure) -> list[Finding]:
     """Everything that is wrong with a session; empty when nothing is.
 
     What the family promises (trimmed tokens, matcher) comes from the planned `cell`; the server's own figures are only
     compared with it.
     """
-    lane, max_trim = cell.lane, cell.max_trim_tokens
+    lane, max_trim, tokens = cell.lane, cell.max_trim_tokens, measure.tokens
     path = transcript.path
     records = view.records
     numbers = {turn.response_id: turn.turn for turn in transcript.turns}
@@ -46,6 +47,7 @@ def judge(view: SessionView, transcript: Transcript, cell: PlannedCell, tokens: 
     findings += check_counts(records, turns)
     findings += check_accumulated(records, view.metadata, turns, tokens)
     findings += check_mismatch(view.metadata)
+    findings += check_render(records, turns, transcript.tools, measure.canon, tokens)
     if [record.response.id for record in records] == [turn.response_id for turn in path]:
         findings += check_client_counts(records, path, tokens)
         anthropic = lane.wire is WireFormat.ANTHROPIC

@@ -27,7 +27,7 @@ from runner.ledger.paths import cell_ledger
 from runner.ledger.reader import read_ledger
 from runner.ledger.records import AttemptRecord, InfraRecord, NoteRecord, SampleRecord, VerificationErrorRecord
 from runner.oracle.judge import judge
-from runner.oracle.tokens import Tokens
+from runner.oracle.measure import Measure
 from runner.plan.model import Plan, PlannedCell, PlannedLease
 from tests.scripted_engine.app import build as build_engine
 from tests.scripted_engine.engine import ScriptedEngine
@@ -145,12 +145,12 @@ def test_the_evidence_of_a_sample_is_enough_to_judge_it_again(tmp_path: Path) ->
     path = session_path(tmp_path, cell.id, 0)
     evidence = result.evidence(cell)
     assert evidence.run == "20260101-000000-abc123"
-    assert judge(evidence.view, evidence.transcript, cell, Tokens.load(MODEL)) == []
+    assert judge(evidence.view, evidence.transcript, cell, Measure.load(MODEL, "qwen3")) == []
     body = orjson.loads(path.read_bytes())
     body["snapshot"]["records"][4]["request"]["input_ids"][30] += 1
     path.write_bytes(orjson.dumps(body))
     altered = result.evidence(cell)
-    findings = judge(altered.view, altered.transcript, cell, Tokens.load(MODEL))
+    findings = judge(altered.view, altered.transcript, cell, Measure.load(MODEL, "qwen3"))
     assert [finding.diff.token_index for finding in findings if finding.diff is not None] == [30, 30]
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(IncompleteError, match="no usable session evidence"):

@@ -18,6 +18,7 @@ from runner.agents.transcript import TRANSCRIPT_ADAPTER, Transcript
 from runner.base.terms import Lane, WireFormat
 from runner.oracle.finding import Finding
 from runner.oracle.judge import judge
+from runner.oracle.measure import Measure
 from runner.oracle.tokens import Tokens
 from runner.plan.model import PlannedCell
 from tests.scripted_engine.faults import Fault, Kind
@@ -31,7 +32,11 @@ class Case:
     snapshot: dict[str, Any]
     transcript: Transcript
     cell: PlannedCell
-    tokens: Tokens
+    measure: Measure
+
+    @property
+    def tokens(self) -> Tokens:
+        return self.measure.tokens
 
     def judged(self, alter: Callable[[dict[str, Any]], object] | None = None) -> list[Finding]:
         """Judge the snapshot, altered by `alter` in a copy."""
@@ -39,7 +44,7 @@ class Case:
         if alter is not None:
             alter(snapshot)
         view = read(SessionView, orjson.dumps(snapshot), "records", "snapshot")
-        return judge(view, self.transcript, self.cell, self.tokens)
+        return judge(view, self.transcript, self.cell, self.measure)
 
     def types(self, alter: Callable[[dict[str, Any]], object] | None = None) -> set[str]:
         """`check:type` of all findings."""
@@ -49,16 +54,22 @@ class Case:
         """The same with an altered transcript."""
         body = TRANSCRIPT_ADAPTER.dump_python(self.transcript, mode="json")
         alter(body)
-        return Case(self.snapshot, TRANSCRIPT_ADAPTER.validate_python(body), self.cell, self.tokens)
+        return Case(self.snapshot, TRANSCRIPT_ADAPTER.validate_python(body), self.cell, self.measure)
 
 
 @pytest.fixture(scope="session")
-def tokens() -> Tokens:
-    """The tokenizer of the micro model."""
-    return Tokens.load(MODEL)
+def measure() -> Measure:
+    """Tokenizer and canonical form of the micro model."""
+    return Measure.load(MODEL, "qwen3")
 
 
-def driven(lane: Lane, tokens: Tokens, stream: bool, faults: list[Fault]) -> Case:
+@pytest.fixture(scope="session")
+def tokens(measure: Measure) -> Tokens:
+    """The tokenizer alone."""
+    return measure.tokens
+
+
+def driven(lane: Lane, measure: Measure, stream: bool, faults: list[Fault]) -> Case:
     """Drive one session for real."""
     with bench(lane.server, faults) as b:
 
@@ -73,28 +84,28 @@ def driven(lane: Lane, tokens: Tokens, stream: bool, faults: list[Fault]) -> Cas
             return orjson.loads(await b.client.get(transcript.session_id)), transcript
 
         snapshot, transcript = asyncio.run(run())
-    return Case(snapshot, transcript, planned_cell(lane), tokens)
+    return Case(snapshot, transcript, planned_cell(lane), measure)
 
 
 @pytest.fixture(scope="session")
-def session(tokens: Tokens) -> Case:
+def session(measure: Measure) -> Case:
     """A clean v1 session, not streamed, so that the client saw ids as well; one truncated reply on the way."""
-    return driven(Lane.V1_OPENAI, tokens, stream=False, faults=[Fault(Kind.TRUNCATE, turn=4)])
+    return driven(Lane.V1_OPENAI, measure, stream=False, faults=[Fault(Kind.TRUNCATE, turn=4)])
 
 
 @pytest.fixture(scope="session")
-def streamed(tokens: Tokens) -> Case:
+def streamed(measure: Measure) -> Case:
     """A clean v1 session, streamed."""
-    return driven(Lane.V1_OPENAI, tokens, stream=True, faults=[])
+    return driven(Lane.V1_OPENAI, measure, stream=True, faults=[])
 
 
 @pytest.fixture(scope="session")
-def grown(tokens: Tokens) -> Case:
+def grown(measure: Measure) -> Case:
     """A clean v2 session with one truncated reply on the way."""
-    return driven(Lane.V2_OPENAI, tokens, stream=True, faults=[Fault(Kind.TRUNCATE, turn=4)])
+    return driven(Lane.V2_OPENAI, measure, stream=True, faults=[Fault(Kind.TRUNCATE, turn=4)])
 
 
 @pytest.fixture(scope="session")
-def messages(tokens: Tokens) -> Case:
+def messages(measure: Measure) -> Case:
     """An Anthropic session with one reply that was not the forced call."""
-    return driven(Lane.V2_ANTHROPIC, tokens, stream=False, faults=[Fault(Kind.NO_CALL, turn=3)])
+    return driven(Lane.V2_ANTHROPIC, measure, stream=False, faults=[Fault(Kind.NO_CALL, turn=3)])

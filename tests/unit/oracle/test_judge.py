@@ -123,10 +123,8 @@ CASES: list[tuple[str, Alter, str]] = [
 
 @pytest.mark.parametrize(("alter", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_each_finding_can_happen(session: Case, alter: Alter, expected: str) -> None:
-    findings = session.judged(alter)
-    found = {f"{finding.check}:{finding.type}" for finding in findings}
+    found = {f"{f.check}:{f.type}" for f in session.judged(alter) if f.severity is Severity.HARD}
     assert expected in found
-    assert all(finding.severity is Severity.HARD for finding in findings)
 
 
 @pytest.mark.parametrize("kind", ["special_token_count", "special_token_type", "non_assistant_text", "brand_new"])

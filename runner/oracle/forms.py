@@ -1,0 +1,56 @@
+"""The canonical form of a family's conversations: what the re-render needs to know, as data.
+
+Only names and flags; no template text is kept here. A family that is missing cannot be rendered again, and the oracle
+says so in its result instead of passing it silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from pydantic import JsonValue
+
+
+@dataclass(frozen=True)
+class Form:
+    """One row.
+
+    `template` is the bundled fixed template's file name, None where the model's own is used. `arguments` go to the
+    template. `assistant` opens an assistant segment. `trailing` tokens are cut from both ends before comparing.
+    `inside` are special tokens that lie within a turn and so split nothing; `boundaries`, where given, are the only
+    tokens that split.
+    """
+
+    template: str | None = None
+    arguments: Mapping[str, JsonValue] = field(default_factory=lambda: MappingProxyType({}))
+    assistant: str | None = None
+    trailing: tuple[str, ...] = ()
+    inside: tuple[str, ...] = ()
+    boundaries: tuple[str, ...] | None = None
+
+
+def _kept(name: str, value: bool) -> Mapping[str, JsonValue]:
+    return MappingProxyType({name: value})
+
+
+_KEEP_THINKING = _kept("clear_thinking", False)
+_CHATML = "<|im_start|>assistant"
+
+FORMS: Mapping[str, Form] = MappingProxyType(
+    {
+        "qwen3": Form("qwen3_fixed.jinja", _KEEP_THINKING, _CHATML, ("\n",)),
+        "qwen35": Form("qwen3.5_fixed.jinja", _KEEP_THINKING, _CHATML, ("\n",)),
+        "qwennext": Form("qwen3_thinking_2507_and_next_fixed.jinja", _KEEP_THINKING, _CHATML, ("\n",)),
+        "glm47": Form(None, _KEEP_THINKING, "<|assistant|>", ("<|user|>", "<|observation|>")),
+        "nemotron3": Form(None, _kept("truncate_history_thinking", False), f"{_CHATML}\n", ("\n",)),
+        "kimi25": Form(
+            "kimi_k25_fixed.jinja", _kept("preserve_thinking", True), "<|im_assistant|>", inside=("<|im_middle|>",)
+        ),
+        "kimi26": Form(None, _kept("preserve_thinking", True), "<|im_assistant|>", inside=("<|im_middle|>",)),
+        "minimax_m25": Form("minimax_m25_fixed.jinja", _KEEP_THINKING, "]~b]ai", ("\n",)),
+        "minimax_m27": Form("minimax_m27_fixed.jinja", _KEEP_THINKING, "]~b]ai", ("\n",)),
+    }
+)
+"""By the name of the token-in-token-out family. DeepSeek has an encoder instead of a template and is not among them."""

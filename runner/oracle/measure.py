@@ -1,0 +1,24 @@
+"""What the oracle measures with: one family's tokenizer and canonical form, read once per lease."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from runner.oracle.render import Canon
+from runner.oracle.tokens import Tokens
+
+
+@dataclass(frozen=True)
+class Measure:
+    """The runner's own reading of a model directory. `canon` is None for a family without a known canonical form."""
+
+    tokens: Tokens
+    canon: Canon | None
+
+    @classmethod
+    def load(cls, directory: Path, tito_model: str) -> Self:
+        """Read tokenizer and template. Raises InfrastructureError when one of them is not there."""
+        tokens = Tokens.load(directory)
+        return cls(tokens, Canon.load(directory, tito_model, tokens))

@@ -1,0 +1,255 @@
+"""Canonical re-render: the whole conversation written by the family's template, compared with the tokens that are kept.
+
+The render goes through `transformers`, as an independent reading of the template. What it finds is graded: special
+tokens and everything outside assistant turns must be equal; assistant turns may differ in form, in classes that are
+told apart. How a server prints the tools (as sent, or with SGLang's defaults) is found from the first prompt, so that a
+printed default is not mistaken for a fault.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Final, Protocol, cast
+
+from pydantic import JsonValue
+
+from runner.agents.records import JsonObject, Record
+from runner.base.errors import InfrastructureError
+from runner.oracle.finding import Finding, Severity, TokenDiff, hard
+from runner.oracle.forms import FORMS, Form
+from runner.oracle.place import role_at
+from runner.oracle.segments import ASSISTANT_TEXT, COUNT, SegmentDiff, compare, trimmed
+from runner.oracle.soft import classify
+from runner.oracle.tokens import Tokens, first_difference
+
+CHECK: Final = "render"
+_EXCERPT: Final = 300
+_TEMPLATES: Final = "miles_tito_tokenizers"
+"""The package that brings the fixed templates; its text is read, its code is not run."""
+
+
+class _Renderer(Protocol):
+    """What is used of a `transformers` tokenizer."""
+
+    def apply_chat_template(self, conversation: list[JsonObject], **options: object) -> object:
+        """The conversation as text."""
+
+
+class Canon:
+    """The canonical form of one family over one tokenizer directory."""
+
+    def __init__(self, form: Form, template: str, directory: Path, tokens: Tokens) -> None:
+        self.form = form
+        self._template = template
+        self._directory = directory
+        self._tokens = tokens
+
+    @classmethod
+    def load(cls, directory: Path, tito_model: str, tokens: Tokens) -> Canon | None:
+        """The form of `tito_model`; None for a family that has none.
+
+        Raises InfrastructureError when the form is known and its template is nowhere.
+        """
+        form = FORMS.get(tito_model)
+        if form is None:
+            return None
+        return cls(form, _template(directory, form), directory, tokens)
+
+    @cached_property
+    def boundaries(self) -> frozenset[int]:
+        """Ids that split segments."""
+        if self.form.boundaries is not None:
+            return frozenset(self._ids(self.form.boundaries))
+        return self._tokens.special_ids - frozenset(self._ids(self.form.inside))
+
+    @cached_property
+    def trailing(self) -> frozenset[int]:
+        """Ids that are cut from both ends."""
+        return frozenset(self._ids(self.form.trailing))
+
+    def ids(self, messages: Sequence[JsonObject], tools: Sequence[JsonObject] | None, prompt: bool) -> list[int]:
+        """The conversation as the template writes it, `[n_tokens]`; with `prompt` the next turn is opened."""
+        return self._tokens.encode(self.text(messages, tools, prompt))
+
+    def text(self, messages: Sequence[JsonObject], tools: Sequence[JsonObject] | None, prompt: bool) -> str:
+        """The same as text."""
+        rendered = self._renderer.apply_chat_template(
+            [_plain(message) for message in messages],
+            tools=list(tools) if tools else None,
+            chat_template=self._template,
+            add_generation_prompt=prompt,
+            tokenize=False,
+            **self.form.arguments,
+        )
+        return str(rendered)
+
+    @cached_property
+    def _renderer(self) -> _Renderer:
+        from transformers import PreTrainedTokenizerFast
+
+        config = self._directory / "tokenizer_config.json"
+        known: JsonObject = json.loads(config.read_text(encoding="utf-8")) if config.is_file() else {}
+        names = {key: known[key] for key in ("bos_token", "eos_token", "pad_token", "unk_token") if key in known}
+        file = str(self._directory / "tokenizer.json")
+        return cast("_Renderer", PreTrainedTokenizerFast(tokenizer_file=file, **names))  # type: ignore[no-untyped-call]
+
+    def _ids(self, texts: Sequence[str]) -> list[int]:
+        found: list[int] = []
+        for text in texts:
+            ids = self._tokens.encode(text)
+            if len(ids) == 1:
+                found += ids
+        return found
+
+
+def check_render(
+    records: Sequence[Record], turns: Sequence[int], sent: Sequence[JsonObject], canon: Canon | None, tokens: Tokens
+) -> list[Finding]:
+    """The tokens of the whole path beside the canonical render of its messages.
+
+    `turns[i]` is the agent's number of the turn in `records[i]`, `sent` the tools as the agent sent them.
+    """
+    if not records:
+        return []
+    if canon is None:
+        return [
+            Finding(CHECK, "no_form", Severity.NOTE, "no canonical form is known for this family: not rendered again")
+        ]
+    last = records[-1]
+    try:
+        tools, notes = _tools(records[0], sent, canon, tokens)
+        expected = canon.ids([*last.request.messages, last.message], tools, prompt=False)
+    except Exception as error:  # a template raises whatever it likes
+        return [hard(CHECK, "unrenderable", f"the template refuses the conversation: {type(error).__name__}: {error}")]
+    actual = [*last.input_ids, *last.output_ids]
+    diffs = compare(
+        trimmed(expected, canon.trailing),
+        trimmed(actual, canon.trailing),
+        canon.boundaries,
+        canon.form.assistant,
+        tokens,
+    )
+    return [*notes, *(_finding(diff, records, turns, tokens) for diff in diffs)]
+
+
+def _finding(diff: SegmentDiff, records: Sequence[Record], turns: Sequence[int], tokens: Tokens) -> Finding:
+    left = diff.expected.ids if diff.expected is not None else []
+    right = diff.actual.ids if diff.actual is not None else []
+    expected, actual = tokens.decode(left), tokens.decode(right)
+    within = first_difference(left, right) or 0
+    start = diff.actual.start if diff.actual is not None else len(records[-1].input_ids) + len(records[-1].output_ids)
+    shown: TokenDiff = replace(tokens.diff(left, right, within), token_index=start + within)
+    position, role = role_at(records, start + within, tokens)
+    kind, severity = diff.type, Severity.HARD
+    if diff.type == ASSISTANT_TEXT:
+        kind, severity = classify(expected, actual).value, Severity.SOFT
+    what = "other segments from here on" if diff.type == COUNT else f"segment {diff.position}"
+    return Finding(
+        CHECK,
+        kind,
+        severity,
+        f"{diff.type}: {what}: the canonical render has {expected[:_EXCERPT]!r}, kept is {actual[:_EXCERPT]!r}",
+        turn=turns[position],
+        role=role,
+        diff=shown,
+    )
+
+
+def _tools(
+    first: Record, sent: Sequence[JsonObject], canon: Canon, tokens: Tokens
+) -> tuple[list[JsonObject] | None, list[Finding]]:
+    """The tools in the form in which this server prints them, found by rendering the first prompt."""
+    recorded = first.request.tools
+    if recorded is None:
+        return None, []
+    own = {key for tool in sent for key in (*tool, *_function(tool))}
+    forms = {
+        "as_sent": [_without(tool, _ADDED - own) for tool in recorded],
+        "recorded": recorded,
+        "sglang": [_dumped(tool) for tool in recorded],
+    }
+    for name, tools in forms.items():
+        if canon.ids(first.request.messages, tools, prompt=True) == first.input_ids:
+            if name == "as_sent":
+                return tools, []
+            message = f"the server prints tools into the prompt in the form {name!r}, not as they were sent"
+            return tools, [Finding(CHECK, "tool_form", Severity.NOTE, message, turn=1)]
+    expected = canon.ids(first.request.messages, forms["as_sent"], prompt=True)
+    index = first_difference(expected, first.input_ids) or 0
+    message = f"the first prompt is not the canonical render of its messages and tools, from token {index} on"
+    diff = tokens.diff(expected, first.input_ids, index)
+    return forms["as_sent"], [Finding(CHECK, "first_prompt", Severity.NOTE, message, turn=1, diff=diff)]
+
+
+_ADDED: Final = frozenset({"strict", "defer_loading"})
+"""What servers add to a tool on its way to the engine."""
+
+
+def _function(tool: JsonObject) -> JsonObject:
+    function = tool.get("function")
+    return function if isinstance(function, dict) else {}
+
+
+def _without(tool: JsonObject, keys: frozenset[str]) -> JsonObject:
+    kept: JsonObject = {key: value for key, value in tool.items() if key not in keys}
+    if "function" in kept:
+        kept["function"] = {key: value for key, value in _function(tool).items() if key not in keys}
+    return kept
+
+
+def _dumped(tool: JsonObject) -> JsonObject:
+    """A tool as SGLang's own model prints it, defaults included."""
+    inner = _function(tool)
+    printed: JsonObject = {key: inner.get(key) for key in ("description", "name", "parameters")}
+    printed["strict"] = False
+    return {"type": "function", "function": printed, "defer_loading": None}
+
+
+def _plain(message: JsonObject) -> JsonObject:
+    """A message as templates expect it: text content, arguments as objects, no empty fields."""
+    content = message.get("content")
+    if isinstance(content, list):
+        content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    plain: JsonObject = {key: value for key, value in message.items() if value is not None}
+    plain["content"] = content or ""
+    calls = message.get("tool_calls")
+    if isinstance(calls, list) and calls:
+        plain["tool_calls"] = [_with_object(call) for call in calls]
+    else:
+        plain.pop("tool_calls", None)
+    return plain
+
+
+def _with_object(call: JsonValue) -> JsonValue:
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(call, dict) or not isinstance(function, dict):
+        return call
+    arguments = function.get("arguments")
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments) if arguments else {}
+        except ValueError:
+            return call
+    return {**call, "function": {**function, "arguments": arguments}}
+
+
+def _template(directory: Path, form: Form) -> str:
+    """The fixed template from the package that brings it; else the one that lies beside the tokenizer."""
+    spec = importlib.util.find_spec(_TEMPLATES) if form.template is not None else None
+    if spec is not None and spec.origin is not None and form.template is not None:
+        bundled = Path(spec.origin).parent / "templates" / form.template
+        if bundled.is_file():
+            return bundled.read_text(encoding="utf-8")
+    beside = directory / "chat_template.jinja"
+    if beside.is_file():
+        return beside.read_text(encoding="utf-8")
+    raise InfrastructureError(
+        f"no chat template: neither {form.template or 'a bundled one'} nor {beside}",
+        hint="the engine image writes it beside the tokenizer; with another model directory install the package "
+        f"{_TEMPLATES} for the fixed templates",
+    )
