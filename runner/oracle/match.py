@@ -74,7 +74,7 @@ def _same_arguments(left: JsonValue, right: JsonValue) -> bool:
     a, b = _as_object(left), _as_object(right)
     if a is None or b is None:
         return type(left) is type(right) and left == right
-    return _typed(a) == _typed(b)
+    return typed(a) == typed(b)
 
 
 def _as_object(arguments: JsonValue) -> dict[str, object] | None:
@@ -99,12 +99,12 @@ def _no_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return value
 
 
-def _typed(value: object) -> object:
-    """A value in which True and 1, and 1 and "1", differ, and 1 and 1.0 do not."""
+def typed(value: object) -> object:
+    """A JSON value for comparing: True and 1, and 1 and "1", differ, and 1 and 1.0 do not."""
     if isinstance(value, dict):
-        return {key: _typed(item) for key, item in value.items()}
+        return {key: typed(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_typed(item) for item in value]
+        return [typed(item) for item in value]
     if isinstance(value, bool) or value is None:
         return (type(value).__name__, value)
     if isinstance(value, int | Decimal):

@@ -11,6 +11,8 @@ import re
 from enum import StrEnum
 from typing import Final
 
+from runner.oracle.match import typed
+
 
 class SoftClass(StrEnum):
     """What differs between the canonical text of an assistant turn and the sampled one."""
@@ -52,7 +54,7 @@ def _read_calls(text: str) -> list[object]:
 
 def _value(call: str) -> object:
     try:
-        return json.loads(call)
+        return typed(json.loads(call))
     except ValueError:
         return re.sub(r"\s*(<[^<>]*>)\s*", r"\1", call.strip())
 
