@@ -7,6 +7,8 @@ problem on stderr before anything was bound.
 from __future__ import annotations
 
 import argparse
+import gc
+import os
 import sys
 from collections.abc import Sequence
 
@@ -30,6 +32,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=__version__)
     parser.parse_args(argv)
+    # one text at a time is encoded, on the event loop's thread
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
         settings = load()
         codec = load_codec(settings)
@@ -38,6 +42,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"session server cannot start:\n{error}", file=sys.stderr)
         return 2
     logs.configure(settings.log_level, settings.instance_id)
+    # what was loaded stays; the collector need not walk through it, nor look after every few hundred parsed messages
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
     server = uvicorn.Server(
         uvicorn.Config(
             app,

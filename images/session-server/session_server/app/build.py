@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-import httpx
 from fastapi import FastAPI
 
 from session_server import __version__
-from session_server.app import chat, errors, health, messages, passthrough, samples, sessions
+from session_server.app import chat, errors, health, messages, metrics, passthrough, samples, sessions
 from session_server.app.middleware import RequestContext
 from session_server.app.service import Service
 from session_server.core import matchers
@@ -18,8 +17,10 @@ from session_server.core.linear import Line
 from session_server.core.session import State
 from session_server.core.store import Store
 from session_server.core.tree import Tree
-from session_server.engine.client import EngineClient
+from session_server.engine.client import EngineClient, Transport
+from session_server.engine.pool import Pool
 from session_server.observe.logs import logger
+from session_server.observe.metrics import Metrics
 from session_server.samples.assemble import Assembler
 from session_server.samples.leaves import Hooks
 from session_server.samples.replay import ReplayShape
@@ -29,7 +30,7 @@ from session_server.tito.verdicts import Verdicts
 from session_server.wire.openai import EngineOptions
 
 
-def build(settings: Settings, codec: Codec, *, transport: httpx.AsyncBaseTransport | None = None) -> FastAPI:
+def build(settings: Settings, codec: Codec, *, transport: Transport | None = None) -> FastAPI:
     """The application. `transport` replaces the network towards the engine.
 
     Raises:
@@ -39,14 +40,14 @@ def build(settings: Settings, codec: Codec, *, transport: httpx.AsyncBaseTranspo
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        async with service.engine:
-            sweeper = asyncio.create_task(_sweep(service.store, settings.session_idle_seconds))
-            try:
-                yield
-            finally:
-                sweeper.cancel()
-                with suppress(asyncio.CancelledError):
-                    await sweeper
+        sweeper = asyncio.create_task(_sweep(service.store, settings.session_idle_seconds))
+        try:
+            yield
+        finally:
+            sweeper.cancel()
+            with suppress(asyncio.CancelledError):
+                await sweeper
+            await service.engine.aclose()
 
     app = FastAPI(
         title="Session server",
@@ -56,35 +57,40 @@ def build(settings: Settings, codec: Codec, *, transport: httpx.AsyncBaseTranspo
     )
     app.state.service = service
     errors.install(app)
-    for module in (health, sessions, chat, messages, samples, passthrough):
+    # the busiest route first: routes are tried in order
+    for module in (chat, messages, health, metrics, sessions, samples, passthrough):
         app.include_router(module.router)
     app.add_middleware(RequestContext)
     return app
 
 
-def _service(settings: Settings, codec: Codec, transport: httpx.AsyncBaseTransport | None) -> Service:
+def _service(settings: Settings, codec: Codec, transport: Transport | None) -> Service:
     def make_state() -> State:
         if settings.core_version is CoreVersion.V1:
             return Line(append_roles=codec.family.append_roles, max_turns=settings.max_nodes_per_session)
         return Tree(append_roles=codec.family.append_roles, max_nodes=settings.max_nodes_per_session)
 
     verdicts = Verdicts(codec)
+    store = Store(
+        make_state,
+        exclusive=settings.core_version is CoreVersion.V1,
+        max_sessions=settings.max_sessions,
+        idle_seconds=settings.session_idle_seconds,
+    )
     return Service(
         settings=settings,
         codec=codec,
-        store=Store(
-            make_state,
-            exclusive=settings.core_version is CoreVersion.V1,
-            max_sessions=settings.max_sessions,
-            idle_seconds=settings.session_idle_seconds,
-        ),
+        store=store,
+        metrics=Metrics(sessions=lambda: len(store)),
         engine=EngineClient(
-            str(settings.engine_url),
+            transport
+            or Pool(
+                str(settings.engine_url),
+                connect_timeout_seconds=settings.engine_connect_timeout_seconds,
+                max_connections=settings.engine_max_connections,
+            ),
             timeout_seconds=settings.engine_timeout_seconds,
-            connect_timeout_seconds=settings.engine_connect_timeout_seconds,
-            max_connections=settings.engine_max_connections,
             api_key=None if settings.engine_api_key is None else settings.engine_api_key.get_secret_value(),
-            transport=transport,
         ),
         matcher=matchers.load(settings.matcher),
         verdicts=verdicts,

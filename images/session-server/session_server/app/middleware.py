@@ -24,6 +24,7 @@ class RequestContext:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
+        self._log = logger()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -49,7 +50,7 @@ class RequestContext:
         try:
             await self._app(scope, receive, send_with_id)
         except Exception:
-            logger().exception("request failed", method=scope["method"], path=scope["path"])
+            self._log.exception("request failed", method=scope["method"], path=scope["path"])
             if status:
                 raise
             body = orjson.dumps({"error": f"internal error; see the server's log for request {request_id}"})
@@ -65,7 +66,7 @@ class RequestContext:
             )
             await send({"type": "http.response.body", "body": body})
         finally:
-            logger().info(
+            self._log.info(
                 "request",
                 method=scope["method"],
                 path=scope["path"],

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from session_server.core.errors import EngineError, NotFoundError
+from session_server.core.errors import EngineError, NotFoundError, SessionError
 from session_server.core.matchers import Matcher
 from session_server.core.policy import check_prefix
 from session_server.core.session import Session
@@ -20,6 +20,7 @@ from session_server.core.store import Store
 from session_server.core.turn import Record
 from session_server.engine.client import EngineClient, EngineReply
 from session_server.engine.reply import Generation, read_generation
+from session_server.observe.metrics import Metrics
 from session_server.samples.assemble import Assembler
 from session_server.settings import Settings
 from session_server.tito.codec import Codec
@@ -56,6 +57,7 @@ class Service:
     verdicts: Verdicts
     options: EngineOptions
     assembler: Assembler
+    metrics: Metrics
 
     async def run_turn(
         self,
@@ -77,14 +79,21 @@ class Service:
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("a turn runs inside a task")
-        with session.turn(task.cancel):
+        started = time.perf_counter()
+        with session.turn(task.cancel), self.metrics.in_flight.track_inprogress():
             try:
-                return await self._generate(session, chat, headers, present, matcher or self.matcher)
+                outcome = await self._generate(session, chat, headers, present, matcher or self.matcher)
             except asyncio.CancelledError:
+                self.metrics.turns.labels("withdrawn").inc()
                 if not session.closed:
                     raise
                 task.uncancel()
                 raise NotFoundError(f"session {session.id} was deleted while this turn was generated") from None
+            except SessionError as error:
+                self.metrics.turns.labels(str(error.status)).inc()
+                raise
+        self.metrics.turn_seconds.observe(time.perf_counter() - started)
+        return outcome
 
     async def _generate(
         self,
@@ -98,14 +107,12 @@ class Service:
         kwargs = self.codec.kwargs(chat.template_kwargs)
         position = session.state.position(chat.messages, matcher)
         prompt = self.codec.prompt(position, tools=chat.tools, kwargs=kwargs)
-        request = chat.engine_body(
-            prompt,
-            template_kwargs=kwargs,
-            checkpoint_length=0 if position.parent is None else len(position.parent.token_ids),
-            options=self.options,
-        )
-        reply = await self.engine.chat(request, headers)
+        request = chat.engine_request(prompt, position.parent, template_kwargs=kwargs, options=self.options)
+        asked = time.perf_counter()
+        reply = await self.engine.chat(request.content, headers)
+        self.metrics.engine_seconds.observe(time.perf_counter() - asked)
         if reply.status != 200:
+            self.metrics.turns.labels("engine_refused").inc()
             return Refused(reply)
         generation = read_generation(
             reply.body,
@@ -131,12 +138,17 @@ class Service:
                 finish_reason=generation.finish_reason,
                 response_id=generation.response_id,
                 record=Record(
-                    request=request,
+                    request=request.content,
                     response=generation.raw,
                     requested_at=requested_at,
                     committed_at=time.time(),
                     tools=chat.tools,
+                    ids_start=request.ids_start,
+                    ids_end=request.ids_end,
                 ),
             )
         )
+        self.metrics.recorded.inc()
+        self.metrics.prompt_tokens.inc(len(prompt))
+        self.metrics.completion_tokens.inc(len(generation.output_ids))
         return Done(reply.headers, presented)

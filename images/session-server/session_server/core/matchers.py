@@ -29,17 +29,13 @@ def _blank(value: object) -> object:
     return None if value is None or value == "" or value == [] else value
 
 
-def _without_index(calls: object) -> object:
-    if not isinstance(calls, list):
-        return calls
-    return [
-        {key: value for key, value in call.items() if key != "index"} if isinstance(call, dict) else call
-        for call in calls
-    ]
-
-
-def _same(stored: Message, replayed: Message, keys: Sequence[str]) -> bool:
-    return all(_equal(_blank(stored.get(key)), _blank(replayed.get(key))) for key in keys)
+def _same_text(stored: Message, replayed: Message) -> bool:
+    """Same role, content and reasoning. Content is text here; only the blank values are interchangeable."""
+    return (
+        stored.get("role") == replayed.get("role")
+        and _blank(stored.get("content")) == _blank(replayed.get("content"))
+        and _blank(stored.get("reasoning_content")) == _blank(replayed.get("reasoning_content"))
+    )
 
 
 def _equal(left: object, right: object) -> bool:
@@ -55,24 +51,27 @@ def _equal(left: object, right: object) -> bool:
 
 def strict(stored: Message, replayed: Message) -> bool:
     """Same role, content, reasoning and tool calls, the arguments byte for byte."""
-    if not _same(stored, replayed, ("role", "content", "reasoning_content")):
-        return False
-    stored_calls, replayed_calls = _blank(stored.get("tool_calls")), _blank(replayed.get("tool_calls"))
-    if stored_calls is None and replayed_calls is None:
-        return True
-    return _equal(_without_index(stored_calls), _without_index(replayed_calls))
+    return _same_text(stored, replayed) and _same_calls(stored, replayed, _same_call_strictly)
 
 
 def loose_tool_call(stored: Message, replayed: Message) -> bool:
     """As `strict`, with tool arguments compared as JSON objects."""
-    if not _same(stored, replayed, ("role", "content", "reasoning_content")):
-        return False
+    return _same_text(stored, replayed) and _same_calls(stored, replayed, _same_call)
+
+
+def _same_calls(stored: Message, replayed: Message, same: Callable[[object, object], bool]) -> bool:
     left, right = _blank(stored.get("tool_calls")), _blank(replayed.get("tool_calls"))
     if left is None or right is None:
         return left is right
     if not isinstance(left, list) or not isinstance(right, list) or len(left) != len(right):
         return False
-    return all(map(_same_call, left, right))
+    return all(map(same, left, right))
+
+
+def _same_call_strictly(stored: object, replayed: object) -> bool:
+    if not isinstance(stored, dict) or not isinstance(replayed, dict):
+        return _equal(stored, replayed)
+    return _equal(_without(stored, "index"), _without(replayed, "index"))
 
 
 def _same_call(stored: object, replayed: object) -> bool:
@@ -132,7 +131,9 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def role_content_only(stored: Message, replayed: Message) -> bool:
     """Same role and content; reasoning and tool calls are not looked at."""
-    return _same(stored, replayed, ("role", "content"))
+    return stored.get("role") == replayed.get("role") and _blank(stored.get("content")) == _blank(
+        replayed.get("content")
+    )
 
 
 BUILT_IN: dict[str, Matcher] = {

@@ -23,8 +23,9 @@ UNFINISHED = frozenset({"length", "abort"})
 class Record:
     """What went to the engine and what came back, as the bytes that went over the wire.
 
-    `requested_at` and `committed_at` are seconds since the epoch. `tools` and `template_kwargs` are what the prompt was
-    rendered with; the request's own bytes may differ from them (the engine gets `strict` tools).
+    `request[ids_start:ids_end]` is the JSON text of the prompt's ids, without brackets; the next turn continues it.
+    `requested_at` and `committed_at` are seconds since the epoch. `tools` are what the prompt was rendered with; the
+    request's own bytes may differ (the engine gets `strict` tools).
     """
 
     request: bytes
@@ -32,6 +33,8 @@ class Record:
     requested_at: float
     committed_at: float
     tools: Sequence[dict[str, Any]] | None
+    ids_start: int
+    ids_end: int
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)

@@ -1,25 +1,38 @@
-"""HTTP towards SGLang: one connection pool, bytes in, bytes out.
+"""HTTP towards SGLang: bytes in, bytes out.
 
-Knows addresses, time-outs and headers; does not know what a turn is. A failure to get any answer becomes
-`EngineError`; an answer with an error status is an answer.
+Knows paths, time-outs and credentials; does not know what a turn is. A failure to get any answer becomes `EngineError`;
+an answer with an error status is an answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
-
-import httpx
+from typing import Protocol
 
 from session_server.core.errors import EngineError
+from session_server.engine.pool import Answer, TransportError
 
 CHAT_PATH = "/v1/chat/completions"
 
 
+class Transport(Protocol):
+    """What carries an exchange: the pool, or a stand-in."""
+
+    async def send(
+        self, method: str, path: str, headers: Iterable[tuple[str, str]], content: bytes, *, timeout_seconds: float
+    ) -> Answer:
+        """One exchange; raises TransportError."""
+        ...
+
+    async def aclose(self) -> None:
+        """Give connections back."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class EngineReply:
-    """An answer. `headers` are lower-case."""
+    """An answer. Header names are lower-case."""
 
     status: int
     headers: Mapping[str, str]
@@ -27,34 +40,16 @@ class EngineReply:
 
 
 class EngineClient:
-    """A pool of connections to one engine or router. Time-outs are in seconds."""
+    """One engine or router. Time-outs are in seconds."""
 
-    def __init__(
-        self,
-        base_url: str,
-        *,
-        timeout_seconds: float,
-        connect_timeout_seconds: float,
-        max_connections: int,
-        api_key: str | None = None,
-        transport: httpx.AsyncBaseTransport | None = None,
-    ) -> None:
-        self._base_url = base_url.rstrip("/")
+    def __init__(self, transport: Transport, *, timeout_seconds: float, api_key: str | None = None) -> None:
+        self._transport = transport
+        self._timeout_seconds = timeout_seconds
         self._authorization = None if api_key is None else f"Bearer {api_key}"
-        self._client = httpx.AsyncClient(
-            timeout=httpx.Timeout(timeout_seconds, connect=connect_timeout_seconds),
-            limits=httpx.Limits(max_connections=max_connections, max_keepalive_connections=max_connections),
-            transport=transport,
-            trust_env=False,
-        )
 
-    async def __aenter__(self) -> EngineClient:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._client.aclose()
+    async def aclose(self) -> None:
+        """Close idle connections."""
+        await self._transport.aclose()
 
     async def request(
         self,
@@ -62,7 +57,7 @@ class EngineClient:
         path: str,
         *,
         headers: Mapping[str, str] | None = None,
-        content: bytes | None = None,
+        content: bytes = b"",
         query: str = "",
         timeout_seconds: float | None = None,
     ) -> EngineReply:
@@ -74,18 +69,17 @@ class EngineClient:
         merged = dict(headers or {})
         if self._authorization is not None:
             merged["authorization"] = self._authorization
-        url = self._base_url + path + (f"?{query}" if query else "")
         try:
-            response = await self._client.request(
+            answer = await self._transport.send(
                 method,
-                url,
-                headers=merged,
-                content=content,
-                timeout=httpx.USE_CLIENT_DEFAULT if timeout_seconds is None else timeout_seconds,
+                path + (f"?{query}" if query else ""),
+                merged.items(),
+                content,
+                timeout_seconds=timeout_seconds or self._timeout_seconds,
             )
-        except httpx.HTTPError as error:
+        except TransportError as error:
             raise EngineError(f"backend transport error: {type(error).__name__}: {error}") from error
-        return EngineReply(response.status_code, response.headers, response.content)
+        return EngineReply(answer.status, answer.headers, answer.body)
 
     async def chat(self, content: bytes, headers: Mapping[str, str]) -> EngineReply:
         """Send a chat completion whose body is `content`.

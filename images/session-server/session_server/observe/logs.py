@@ -39,7 +39,7 @@ def configure(level: LogLevel, instance_id: str) -> None:
         processors=[*shared, structlog.processors.JSONRenderer(serializer=_dumps)],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
         logger_factory=structlog.BytesLoggerFactory(file=sys.stdout.buffer),
-        cache_logger_on_first_use=False,
+        cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(
@@ -54,9 +54,6 @@ def configure(level: LogLevel, instance_id: str) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(_LEVELS[level])
-    # httpx writes one line per request at info; the server's own line per request says more
-    logging.getLogger("httpx").setLevel(logging.WARNING)
-    logging.getLogger("httpcore").setLevel(logging.WARNING)
 
 
 def _dumps(value: object, default: object = None, **_options: object) -> bytes:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+import orjson
+
 from session_server.core.errors import InvalidError, TokenizationError
 from session_server.core.tokens import TokenIds, pack
 from session_server.core.turn import Message, Position
@@ -23,6 +25,14 @@ Tools = Sequence[Mapping[str, Any]]
 
 _INVENTED_SYSTEM: Message = {"role": "system", "content": "dummy system"}
 _SENTINEL = "inline-system-sentinel"
+_PROBE_TOOLS: Tools = (
+    {"type": "function", "function": {"name": "probe", "description": "probe", "parameters": {"type": "object"}}},
+)
+_PROBE_CALLS: list[Message] = [
+    {"id": "call00000", "type": "function", "function": {"name": "probe", "arguments": {}}},
+]
+_REMEMBERED = 256
+"""Rendered invented histories that are kept; each takes a few hundred bytes."""
 
 
 class Renderer(Protocol):
@@ -55,6 +65,8 @@ class Codec:
         self._newline_after = None if family.newline_after is None else vocabulary.token_id(family.newline_after)
         self._drop_last = frozenset(vocabulary.token_id(token) for token in family.drop_last)
         self._inline_system = family.encoder is Encoder.JINJA and self._shows_inline_system()
+        self._rendered_before: dict[bytes, str] = {}
+        self._tail_shows_tools = self._probe_tools()
         self._comparison = Comparison(
             vocabulary,
             assistant_start=family.assistant_start,
@@ -135,9 +147,10 @@ class Codec:
     def _tail_text(self, position: Position, *, tools: Tools | None, kwargs: Mapping[str, Any]) -> str:
         stored = position.parent.assistant if position.parent is not None else {}
         invented = with_object_arguments((_INVENTED_SYSTEM, _invented_assistant(stored)))
-        before = self._renderer.render(invented, tools=tools, add_generation_prompt=False, kwargs=kwargs)
+        shown = tools if self._tail_shows_tools else None
+        before = self._before(invented, tools=shown, kwargs=kwargs)
         whole = self._renderer.render(
-            [*invented, *with_object_arguments(position.tail)], tools=tools, add_generation_prompt=True, kwargs=kwargs
+            [*invented, *with_object_arguments(position.tail)], tools=shown, add_generation_prompt=True, kwargs=kwargs
         )
         if not whole.startswith(before):
             roles = [message["role"] for message in position.tail]
@@ -146,6 +159,44 @@ class Codec:
                 "it changes what comes before"
             )
         return whole[len(before) :]
+
+    def _before(self, invented: Sequence[Message], *, tools: Tools | None, kwargs: Mapping[str, Any]) -> str:
+        """Render of the invented history, remembered by what it depends on."""
+        key = orjson.dumps([invented[-1].get("tool_calls"), tools, kwargs])
+        text = self._rendered_before.get(key)
+        if text is None:
+            text = self._renderer.render(invented, tools=tools, add_generation_prompt=False, kwargs=kwargs)
+            if len(self._rendered_before) >= _REMEMBERED:
+                self._rendered_before.clear()
+            self._rendered_before[key] = text
+        return text
+
+    def _probe_tools(self) -> bool:
+        """Whether what the template writes behind a generation depends on the tools.
+
+        It never did in a template seen so far; where a probe shows that it does, the tools are rendered every time.
+        """
+        invented = with_object_arguments((_INVENTED_SYSTEM, _invented_assistant({"tool_calls": _PROBE_CALLS})))
+        for role in sorted(self.family.append_roles):
+            tail: list[Message] = [{"role": role, "content": "probe"}]
+            if role == "tool":
+                tail[0] |= {"tool_call_id": _PROBE_CALLS[0]["id"], "name": "probe"}
+            texts = []
+            for tools in (None, _PROBE_TOOLS):
+                try:
+                    before = self._renderer.render(
+                        invented, tools=tools, add_generation_prompt=False, kwargs=self.kwargs({})
+                    )
+                    whole = self._renderer.render(
+                        [*invented, *tail], tools=tools, add_generation_prompt=True, kwargs=self.kwargs({})
+                    )
+                except RenderError as error:
+                    texts.append(str(error))
+                    continue
+                texts.append(whole.removeprefix(before))
+            if texts[0] != texts[1]:
+                return True
+        return False
 
     def _checked(self, ids: TokenIds) -> TokenIds:
         outside = self.vocabulary.first_outside(ids)

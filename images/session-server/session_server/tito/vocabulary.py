@@ -68,7 +68,8 @@ class Vocabulary:
 
     def _encode(self, text: str) -> list[int]:
         if self._backend is not None:
-            ids: list[int] = self._backend.encode(text, add_special_tokens=False).ids
+            # the batch call without offsets costs half of the plain one
+            ids: list[int] = self._backend.encode_batch_fast([text], add_special_tokens=False)[0].ids
         else:
             ids = self._tokenizer.encode(text, add_special_tokens=False)
         return ids

@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from session_server.core.errors import InvalidError
 from session_server.core.tokens import TokenIds
-from session_server.core.turn import Message
+from session_server.core.turn import Message, Turn
 from session_server.tito.arguments import NotAnObjectError, parse_arguments
 
 
@@ -130,17 +130,16 @@ class ChatRequest:
     stream: bool
     budget: int | None
 
-    def engine_body(
-        self, prompt: TokenIds, *, template_kwargs: Mapping[str, Any], checkpoint_length: int, options: EngineOptions
-    ) -> bytes:
-        """The request for the engine, as compact JSON."""
+    def engine_request(
+        self, prompt: TokenIds, parent: Turn | None, *, template_kwargs: Mapping[str, Any], options: EngineOptions
+    ) -> EngineRequest:
+        """The request for the engine. `parent` is the turn that `prompt` continues."""
         body = dict(self.body)
-        for key in ("stream", "stream_options", "chat_template_kwargs"):
+        for key in ("stream", "stream_options", "chat_template_kwargs", "input_ids"):
             body.pop(key, None)
         body["logprobs"] = True
         body["return_meta_info"] = True
         body["no_stop_trim"] = False
-        body["input_ids"] = prompt.tolist()
         if template_kwargs:
             body["chat_template_kwargs"] = dict(template_kwargs)
         if options.strict_tools and self.tools:
@@ -152,8 +151,28 @@ class ChatRequest:
         if options.routed_experts:
             body["return_routed_experts"] = True
             if options.routed_experts_from_checkpoint:
-                body["routed_experts_start_len"] = max(0, checkpoint_length - 1)
-        return orjson.dumps(body)
+                body["routed_experts_start_len"] = 0 if parent is None else max(0, len(parent.token_ids) - 1)
+        head = orjson.dumps(body)[:-1] + b',"input_ids":['
+        ids = _ids_text(prompt, parent)
+        return EngineRequest(head + ids + b"]}", len(head), len(head) + len(ids))
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRequest:
+    """The bytes for the engine; `content[ids_start:ids_end]` is the JSON text of the ids."""
+
+    content: bytes
+    ids_start: int
+    ids_end: int
+
+
+def _ids_text(prompt: TokenIds, parent: Turn | None) -> bytes:
+    """`prompt` as JSON without brackets; what the parent's request already spelled is taken from there."""
+    # an empty completion could lose the last token of its prompt to the joint
+    if parent is None or parent.completion_start == 0 or parent.completion_start == len(parent.token_ids):
+        return orjson.dumps(prompt.tolist())[1:-1]
+    known = parent.record.request[parent.record.ids_start : parent.record.ids_end]
+    return known + b"," + orjson.dumps(prompt[parent.completion_start :].tolist())[1:-1]
 
 
 def _strict(tool: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +12,12 @@ import httpx
 from fastapi import FastAPI
 from session_server.app.build import build
 from session_server.app.service import Service
+from session_server.engine.pool import Answer
 from session_server.settings import Settings
 from session_server.tito.families import find
 from session_server.tito.loading import bind
 from session_server.tito.vocabulary import Vocabulary
+from starlette.applications import Starlette
 
 from session_testing.engine import ScriptedEngine
 
@@ -89,12 +91,30 @@ class Client:
         return response.content
 
 
+class InProcess:
+    """Carries exchanges to an ASGI application of this process."""
+
+    def __init__(self, app: Starlette) -> None:
+        self._client = httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://engine")
+
+    async def send(
+        self, method: str, path: str, headers: Iterable[tuple[str, str]], content: bytes, *, timeout_seconds: float
+    ) -> Answer:
+        """One exchange."""
+        response = await self._client.request(method, path, headers=list(headers), content=content)
+        return Answer(response.status_code, dict(response.headers), response.content)
+
+    async def aclose(self) -> None:
+        """Close the client."""
+        await self._client.aclose()
+
+
 @asynccontextmanager
 async def serving(settings: Settings, vocabulary: Vocabulary) -> AsyncIterator[Client]:
     """The application with a scripted engine behind it."""
     engine = ScriptedEngine(vocabulary)
     codec = bind(find(settings.tito_model), vocabulary, settings)
-    app = build(settings, codec, transport=httpx.ASGITransport(app=engine.app))
+    app = build(settings, codec, transport=InProcess(engine.app))
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
     async with (
         app.router.lifespan_context(app),

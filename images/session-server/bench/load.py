@@ -1,0 +1,145 @@
+"""The load: sessions that grow turn by turn, over bare sockets so that the client costs little."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+import orjson
+
+from bench.stub import ANSWER, content_length
+
+_TEXT = (
+    "weather city degrees sunny cloudy rain today tomorrow please check the in of and with answer question "
+    "temperature wind north south river mountain morning evening light heavy warm cold"
+)
+WORDS = tuple(_TEXT.split())
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """`sessions` at the same time, each with `turns` turns, each of which adds `words` words."""
+
+    sessions: int
+    turns: int
+    words: int
+
+    def __str__(self) -> str:
+        return f"{self.sessions} sessions x {self.turns} turns x {self.words} words"
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Seconds per turn, `[sessions][turns]`, and for all of it; `cpu_seconds` is what the target's process used."""
+
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    turns: list[list[float]] = field(default_factory=list)
+
+    @property
+    def rate(self) -> float:
+        """Turns per second."""
+        return sum(len(session) for session in self.turns) / self.seconds
+
+    @property
+    def cpu_milliseconds(self) -> float:
+        """Processor time of the target per turn; what stays comparable when the machine is busy with other things."""
+        return 1000 * self.cpu_seconds / sum(len(session) for session in self.turns)
+
+    def percentile(self, share: float) -> float:
+        """Milliseconds that `share` of the turns took at most."""
+        ordered = sorted(value for session in self.turns for value in session)
+        return ordered[min(len(ordered) - 1, int(share * len(ordered)))] * 1000
+
+    def quarter(self, number: int) -> float:
+        """Median of the `number`-th quarter (0 to 3) of the turns, in milliseconds."""
+        values: list[float] = []
+        for session in self.turns:
+            size = max(1, len(session) // 4)
+            values += session[number * size : (number + 1) * size]
+        return median(values) * 1000
+
+
+class Connection:
+    """One keep-alive HTTP/1.1 connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def open(cls, port: int) -> Connection:
+        """Connect to a port of this machine."""
+        return cls(*await asyncio.open_connection("127.0.0.1", port, limit=1 << 22))
+
+    async def post(self, path: str, body: bytes) -> bytes:
+        """Send a request; returns the answer's body.
+
+        Raises:
+            RuntimeError: the status is not 200.
+        """
+        head = f"POST {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\n"
+        self._writer.write(head.encode() + b"content-length: %d\r\n\r\n" % len(body) + body)
+        answer = await self._reader.readuntil(b"\r\n\r\n")
+        content = await self._reader.readexactly(content_length(answer))
+        if not answer.startswith(b"HTTP/1.1 200"):
+            raise RuntimeError(f"{path}: {answer.splitlines()[0].decode()}: {content[:300].decode()}")
+        return content
+
+    def close(self) -> None:
+        """Hang up."""
+        self._writer.close()
+
+
+def _bodies(shape: Shape, seed: int) -> Sequence[bytes]:
+    """The requests of one session, made before the clock starts."""
+    rng = random.Random(seed)  # noqa: S311 - words of a load, no secret
+    messages: list[dict[str, str]] = [{"role": "system", "content": "You are a weather assistant."}]
+    bodies: list[bytes] = []
+    for _ in range(shape.turns):
+        messages.append({"role": "user", "content": " ".join(rng.choices(WORDS, k=shape.words))})
+        bodies.append(orjson.dumps({"model": "stub", "messages": messages, "temperature": 0.7, "max_tokens": 256}))
+        messages.append({"role": "assistant", "content": ANSWER})
+    return bodies
+
+
+async def _session(port: int, bodies: Sequence[bytes], *, direct: bool) -> list[float]:
+    connection = await Connection.open(port)
+    path = "/v1/chat/completions"
+    if not direct:
+        created = orjson.loads(await connection.post("/sessions", b"{}"))
+        path = f"/sessions/{created['session_id']}{path}"
+    seconds: list[float] = []
+    for body in bodies:
+        started = time.perf_counter()
+        await connection.post(path, body)
+        seconds.append(time.perf_counter() - started)
+    connection.close()
+    return seconds
+
+
+def cpu_seconds(pid: int) -> float:
+    """Processor time that a process has used; 0 where the system does not say."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def run(port: int, shape: Shape, *, pid: int, direct: bool) -> Outcome:
+    """Drive `shape` against process `pid` at a port; `direct` skips the sessions, for the stub alone."""
+    requests = [_bodies(shape, seed) for seed in range(shape.sessions)]
+    outcome = Outcome()
+    used = cpu_seconds(pid)
+    started = time.perf_counter()
+    outcome.turns = await asyncio.gather(*(_session(port, bodies, direct=direct) for bodies in requests))
+    outcome.seconds = time.perf_counter() - started
+    outcome.cpu_seconds = cpu_seconds(pid) - used
+    return outcome
