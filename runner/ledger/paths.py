@@ -32,9 +32,14 @@ def ledger_path(environ: Mapping[str, str]) -> Path | None:
     return Path(chosen) if chosen else None
 
 
-def cell_ledger(artifacts: Path, cell: CellId) -> Path:
-    """The ledger of one cell below the artifacts directory of a run."""
-    return artifacts / "cells" / cell.family / cell.lane / cell.scenario / LEDGER_NAME
+LEDGERS = "ledger*.jsonl"
+"""Every ledger of a cell or lease, one per writer."""
+
+
+def cell_ledger(artifacts: Path, cell: CellId, writer: str = "") -> Path:
+    """The ledger of one cell below the artifacts directory of a run; a further `writer` gets a file of its own."""
+    name = f"ledger-{writer}.jsonl" if writer else LEDGER_NAME
+    return artifacts / "cells" / cell.family / cell.lane / cell.scenario / name
 
 
 def lease_ledger(artifacts: Path, family: str) -> Path:

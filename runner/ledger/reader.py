@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
@@ -32,10 +33,15 @@ class ProblemKind(StrEnum):
     WRONG_COUNT = "wrong-count"
     WRONG_HASH = "wrong-hash"
     AFTER_TRAILER = "after-trailer"
+    CLOCK = "clock"
+    LOST = "lost"
 
 
-UNFINISHED = frozenset({ProblemKind.EMPTY, ProblemKind.TORN_LINE, ProblemKind.NO_TRAILER})
-"""What a writer that was killed leaves behind. The whole lines before it are sound; everything else is damage."""
+UNFINISHED = frozenset({ProblemKind.EMPTY, ProblemKind.TORN_LINE, ProblemKind.NO_TRAILER, ProblemKind.LOST})
+"""What is not there: what a killed writer leaves behind, and evidence beside the ledger that did not travel (`LOST`).
+
+The whole lines that are there are sound; everything else is damage.
+"""
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,15 @@ class Ledger:
     records: list[Body] = field(default_factory=list)
     trailer: Trailer | None = None
     problems: list[LedgerProblem] = field(default_factory=list)
+
+    @property
+    def span(self) -> tuple[datetime, datetime] | None:
+        """From the header to the last line that is there; None without a header."""
+        if self.header is None:
+            return None
+        times = [record.at for record in self.records if record.at is not None]
+        last = self.trailer.ended_at if self.trailer else times[-1] if times else self.header.started_at
+        return self.header.started_at, last
 
     @property
     def damaged(self) -> list[LedgerProblem]:
@@ -94,6 +109,7 @@ def parse_ledger(data: bytes, *, path: str) -> Ledger:
             return Ledger(path, problems=problems)
     records: list[Body] = []
     trailer: Trailer | None = None
+    clock = header.started_at if header else None
     offset = 0
     for number, line in enumerate(lines, start=1):
         if trailer:
@@ -103,11 +119,13 @@ def parse_ledger(data: bytes, *, path: str) -> Ledger:
         if isinstance(record, Trailer):
             trailer = record
             problems += _trailer_problems(record, line, number, data[:offset])
+            clock = _tick(clock, record.ended_at, number, problems)
         elif isinstance(record, Header):
             if number > 1:
                 problems.append(LedgerProblem(ProblemKind.SECOND_HEADER, "a second header", number))
-        elif record is not None:
+        elif record is not None and record.at is not None:
             records.append(record)
+            clock = _tick(clock, record.at, number, problems)
         elif number > 1 or header:
             problems.append(LedgerProblem(ProblemKind.BAD_LINE, "not a record of this schema", number))
         offset += len(line) + 1
@@ -131,7 +149,7 @@ def _header(line: bytes) -> tuple[Header | None, LedgerProblem | None]:
     if not isinstance(document, dict) or document.get("kind") != "header":
         return None, missing
     version = document.get("schema_version")
-    if version != SCHEMA_VERSION:
+    if not isinstance(version, int) or version != SCHEMA_VERSION:
         said = f"schema version {version!r}; this reader knows {SCHEMA_VERSION}"
         return None, LedgerProblem(ProblemKind.SCHEMA, said, 1)
     record = _record(line)
@@ -143,6 +161,15 @@ def _record(line: bytes) -> Body | Header | Trailer | None:
         return RECORD_ADAPTER.validate_json(line)
     except ValidationError:
         return None
+
+
+def _tick(before: datetime | None, now: datetime, number: int, problems: list[LedgerProblem]) -> datetime:
+    """A writer's clock never runs backwards: a line that is older than the one before it was moved."""
+    if before is not None and now < before:
+        said = f"written at {now:%H:%M:%S.%f}, before the line above it ({before:%H:%M:%S.%f}): lines were moved"
+        problems.append(LedgerProblem(ProblemKind.CLOCK, said, number))
+        return before
+    return now
 
 
 def _trailer_problems(trailer: Trailer, line: bytes, number: int, preceding: bytes) -> list[LedgerProblem]:

@@ -3,17 +3,19 @@
 A file is `header`, then any number of records, then `trailer`. Exactly one *terminal* record ends every planned
 sample: `sample` (driven to the end and judged), `verification_error` (a check or the driver failed) or `infra`
 (something underneath broke). Field names that upstream's sidecar has are kept, so that the two can be compared.
+
+Every record says when it was written. The time is the header's plus what a monotonic clock counted since, so that a
+clock that is set while a run goes on neither bends a duration nor puts lines out of order.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, model_validator
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 EXAMPLE_CHARS = 300
 """Characters that are kept of each text of a mismatch example."""
@@ -61,6 +63,12 @@ class _Record(BaseModel):
         return _whole(data)
 
 
+class Written(_Record):
+    """A record between header and trailer. `at` is set by the writer; a line without it is not one of ours."""
+
+    at: AwareDatetime | None = None
+
+
 class Severity(StrEnum):
     """`hard` fails the cell; `soft` counts against a limit; `note` is reported."""
 
@@ -105,10 +113,10 @@ class Header(_Record):
     cell: str
     """family/lane/scenario, or `lease:<family>` for the host's own ledger of a lease."""
     writer: str
-    started_at: datetime
+    started_at: AwareDatetime
 
 
-class SampleRecord(_Record):
+class SampleRecord(Written):
     """A sample that was driven to its end and judged. Terminal."""
 
     kind: Literal["sample"] = "sample"
@@ -142,7 +150,7 @@ class ErrorBody(_Record):
     message: Message
 
 
-class VerificationErrorRecord(_Record):
+class VerificationErrorRecord(Written):
     """A check or the driver failed; written before the error is raised again. Terminal for its sample."""
 
     kind: Literal["verification_error"] = "verification_error"
@@ -152,7 +160,7 @@ class VerificationErrorRecord(_Record):
     driver_events: list[str] = Field(default_factory=list)
 
 
-class InfraRecord(_Record):
+class InfraRecord(Written):
     """Container, engine, network or GPU broke. Terminal for its sample when `sample_index` is set."""
 
     kind: Literal["infra"] = "infra"
@@ -164,7 +172,7 @@ class InfraRecord(_Record):
     log_tail: list[str] = Field(default_factory=list)
 
 
-class AttemptRecord(_Record):
+class AttemptRecord(Written):
     """One request that was made again: a retry and its cause."""
 
     kind: Literal["attempt"] = "attempt"
@@ -176,7 +184,7 @@ class AttemptRecord(_Record):
     finish_reason: str | None = None
 
 
-class FaultRecord(_Record):
+class FaultRecord(Written):
     """A fault that was put in on purpose."""
 
     kind: Literal["fault"] = "fault"
@@ -184,11 +192,20 @@ class FaultRecord(_Record):
     detail: str = ""
 
 
-class NoteRecord(_Record):
+class NoteRecord(Written):
     """Anything else worth keeping."""
 
     kind: Literal["note"] = "note"
     message: str
+
+
+class PhaseRecord(Written):
+    """A step of a lease that began or ended at this moment; `seconds` where whoever says it has measured one."""
+
+    kind: Literal["phase"] = "phase"
+    phase: str
+    detail: Message = ""
+    seconds: float | None = None
 
 
 class Trailer(_Record):
@@ -197,13 +214,22 @@ class Trailer(_Record):
     kind: Literal["trailer"] = "trailer"
     records: int
     sha256: str
+    ended_at: AwareDatetime
 
 
-Body = SampleRecord | VerificationErrorRecord | InfraRecord | AttemptRecord | FaultRecord | NoteRecord
+Body = SampleRecord | VerificationErrorRecord | InfraRecord | AttemptRecord | FaultRecord | NoteRecord | PhaseRecord
 """What stands between header and trailer."""
 
 LedgerRecord = (
-    Header | SampleRecord | VerificationErrorRecord | InfraRecord | AttemptRecord | FaultRecord | NoteRecord | Trailer
+    Header
+    | SampleRecord
+    | VerificationErrorRecord
+    | InfraRecord
+    | AttemptRecord
+    | FaultRecord
+    | NoteRecord
+    | PhaseRecord
+    | Trailer
 )
 
 RECORD_ADAPTER: TypeAdapter[LedgerRecord] = TypeAdapter(Annotated[LedgerRecord, Field(discriminator="kind")])

@@ -1,9 +1,10 @@
 """Writes a ledger: one record, one line, one `os.write`.
 
-The one write to an append-only descriptor is what makes a record whole or absent, also when the process is killed in
-the next instant; buffering would lose it. The lock makes the writer safe for threads, and for tasks because nothing
-awaits in between. The writer never repairs: a short write breaks it for good, and it leaves no trailer, so that the
-gate sees an unfinished ledger instead of a repaired one. One file has one writer.
+The one write to an append-only descriptor is what keeps every earlier record when the process is killed in the next
+instant; buffering would lose them. The lock makes the writer safe for threads, and for tasks because nothing awaits in
+between; times are taken under it, so that they rise with the lines. The writer never repairs: a short write breaks it
+for good, and it leaves no trailer, so that the gate sees an unfinished ledger instead of a repaired one. One file has
+one writer; a second writer of the same cell takes a file of its own (`runner.ledger.paths`).
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import fcntl
 import hashlib
 import os
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -57,12 +59,23 @@ class LedgerWriter:
         run: run id.
         cell: `family/lane/scenario`, or `lease:<family>`.
         writer: who writes, for people (`runner`, `host`, ...).
+        started_at: the time of day of the header; now by default.
+        clock: seconds, never running backwards: all later times are counted with it from the header's.
 
     Raises:
         LedgerError: the file holds something already, or another writer has it open.
     """
 
-    def __init__(self, path: Path, *, run: str, cell: str, writer: str, started_at: datetime | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        run: str,
+        cell: str,
+        writer: str,
+        started_at: datetime | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.path = path
         self.cell = cell
         self._lock = threading.Lock()
@@ -70,24 +83,27 @@ class LedgerWriter:
         self._records = 0
         self._broken = False
         self._journalled: Exception | None = None
+        self._clock = clock
+        self._begun = clock()
+        self._started_at = started_at or datetime.now(UTC)
         path.parent.mkdir(parents=True, exist_ok=True)
         self._fd: int | None = os.open(path, _FLAGS, _MODE)
         try:
             self._claim(self._fd)
-            header = Header(run=run, cell=cell, writer=writer, started_at=started_at or datetime.now(UTC))
-            self._append(header)
+            self._append(encode(Header(run=run, cell=cell, writer=writer, started_at=self._started_at)))
         except BaseException:
             self.abandon()
             raise
 
     def write(self, record: Body) -> None:
-        """Append one record.
+        """Append one record, with the time of writing; the record that is passed stays as it is.
 
         Raises:
             LedgerError: the line did not reach the file whole, or the writer is closed or broken.
             pydantic.ValidationError: the record holds what strict JSON cannot; nothing was written.
         """
-        self._append(record)
+        with self._lock:
+            self._append(encode(record.model_copy(update={"at": self._now()})))
 
     @contextmanager
     def journal(
@@ -115,7 +131,8 @@ class LedgerWriter:
                 return
             try:
                 if not self._broken:
-                    self._emit(encode(Trailer(records=self._records, sha256=self._hash.hexdigest())))
+                    trailer = Trailer(records=self._records, sha256=self._hash.hexdigest(), ended_at=self._now())
+                    self._emit(encode(trailer))
                     os.fsync(self._fd)
             finally:
                 self._release()
@@ -150,12 +167,13 @@ class LedgerWriter:
                 errno.EEXIST, "this ledger was begun before; a writer starts its own file", str(self.path)
             )
 
-    def _append(self, record: BaseModel) -> None:
-        line = encode(record)
-        with self._lock:
-            self._emit(line)
-            self._hash.update(line)
-            self._records += 1
+    def _now(self) -> datetime:
+        return self._started_at + timedelta(seconds=self._clock() - self._begun)
+
+    def _append(self, line: bytes) -> None:
+        self._emit(line)
+        self._hash.update(line)
+        self._records += 1
 
     def _emit(self, line: bytes) -> None:
         if self._fd is None:

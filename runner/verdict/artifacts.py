@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from runner.base.errors import ConfigurationError
-from runner.ledger.paths import LEDGER_NAME, cell_ledger, lease_cell, lease_ledger
+from runner.ledger.paths import LEDGERS, lease_cell
 from runner.ledger.reader import Ledger, read_ledger
 from runner.plan.model import SCHEMA_VERSION, Plan
 from runner.verdict.gate import decide
@@ -15,7 +15,6 @@ from runner.verdict.model import Verdict
 
 PLAN_NAME = "plan.json"
 VERDICT_NAME = "verdict.json"
-_LEDGERS = "ledger*.jsonl"
 
 
 def load_plan(run: Path) -> Plan:
@@ -45,10 +44,10 @@ def load_plan(run: Path) -> Plan:
 def load_ledgers(run: Path) -> dict[str, list[Ledger]]:
     """Every ledger below the run's directory, by cell or lease; also those that no plan knows. Paths are relative."""
     found: dict[str, list[Ledger]] = {}
-    for path in sorted((run / "cells").glob(f"*/*/*/{_LEDGERS}")):
+    for path in sorted((run / "cells").glob(f"*/*/*/{LEDGERS}")):
         family, lane, scenario = path.relative_to(run / "cells").parts[:3]
         found.setdefault(f"{family}/{lane}/{scenario}", []).append(_relative(path, run))
-    for path in sorted((run / "leases").glob(f"*/{_LEDGERS}")):
+    for path in sorted((run / "leases").glob(f"*/{LEDGERS}")):
         found.setdefault(lease_cell(path.parent.name), []).append(_relative(path, run))
     return found
 
@@ -66,15 +65,3 @@ def load_run(run: Path) -> tuple[Plan, Verdict]:
 def _relative(path: Path, run: Path) -> Ledger:
     ledger = read_ledger(path)
     return Ledger(str(path.relative_to(run)), ledger.header, ledger.records, ledger.trailer, ledger.problems)
-
-
-__all__ = [
-    "LEDGER_NAME",
-    "PLAN_NAME",
-    "VERDICT_NAME",
-    "cell_ledger",
-    "lease_ledger",
-    "load_ledgers",
-    "load_plan",
-    "load_run",
-]

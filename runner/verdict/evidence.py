@@ -20,6 +20,7 @@ from runner.ledger.records import (
     Severity,
     VerificationErrorRecord,
 )
+from runner.ledger.timeline import in_order
 from runner.plan.model import PlannedCell, PlannedSample
 from runner.verdict.model import SampleState, SampleVerdict
 
@@ -39,6 +40,7 @@ class Evidence:
     infra: list[InfraRecord] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    retried: list[str] = field(default_factory=list)
     verdicts: list[SampleVerdict] = field(default_factory=list)
 
 
@@ -55,21 +57,21 @@ def collect(cell: PlannedCell, ledgers: Sequence[Ledger], run_id: str) -> Eviden
         evidence.missing += problems.messages
         if problems.damaged:
             evidence.damaged = True
-            continue
-        for record in ledger.records:
-            match record:
-                case SampleRecord() | VerificationErrorRecord() | InfraRecord():
-                    _file(record, evidence)
-                    if record.sample_index is None:
-                        whole.append(record)
-                    else:
-                        terminals.setdefault(record.sample_index, []).append(record)
-                case AttemptRecord():
-                    attempts.append(record)
-                case FaultRecord():
-                    evidence.faults.append(f"{record.name}: {record.detail}" if record.detail else record.name)
-                case NoteRecord():
-                    evidence.notes.append(record.message)
+    for record in in_order(believed(ledgers, run_id, str(cell.id))):
+        match record:
+            case SampleRecord() | VerificationErrorRecord() | InfraRecord():
+                _file(record, evidence)
+                if record.sample_index is None:
+                    whole.append(record)
+                else:
+                    terminals.setdefault(record.sample_index, []).append(record)
+            case AttemptRecord():
+                attempts.append(record)
+                evidence.retried.append(attempt_text(record))
+            case FaultRecord():
+                evidence.faults.append(f"{record.name}: {record.detail}" if record.detail else record.name)
+            case NoteRecord():
+                evidence.notes.append(record.message)
     if whole:
         # What ends the cell as a whole ends every sample that had not come to its own end.
         for planned in cell.samples:
@@ -101,6 +103,11 @@ def ledger_problems(ledger: Ledger, run_id: str, cell: str) -> LedgerProblems:
     return LedgerProblems(messages, damaged=foreign or bool(ledger.damaged))
 
 
+def believed(ledgers: Sequence[Ledger], run_id: str, cell: str) -> list[Ledger]:
+    """The ledgers that are believed: undamaged, and of this run and this cell or lease."""
+    return [ledger for ledger in ledgers if not ledger_problems(ledger, run_id, cell).damaged]
+
+
 def sample_verdict(
     planned: PlannedSample, terminals: Sequence[Terminal], attempts: Sequence[AttemptRecord]
 ) -> SampleVerdict:
@@ -117,6 +124,7 @@ def sample_verdict(
         verdict.message = f"{len(terminals)} terminal records"
         return verdict
     for record in terminals:
+        verdict.ended_at = record.at
         match record:
             case SampleRecord():
                 _describe(verdict, record)
@@ -161,6 +169,14 @@ def infra_text(record: InfraRecord) -> str:
     if record.oom_killed:
         details.append("killed for memory")
     return f"{record.service}: {record.message}" + (f" ({', '.join(details)})" if details else "")
+
+
+def attempt_text(record: AttemptRecord) -> str:
+    """One line for people."""
+    details = [f"finish reason {record.finish_reason}"] if record.finish_reason else []
+    details += [f"seed {record.seed}"] if record.seed is not None else []
+    said = f" ({', '.join(details)})" if details else ""
+    return f"sample {record.sample_index} turn {record.turn}: retry {record.attempt} after {record.cause}{said}"
 
 
 def _file(record: Terminal, evidence: Evidence) -> None:

@@ -36,6 +36,7 @@ from runner.ledger.records import InfraRecord
 from runner.plan.model import Plan, PlannedCell
 from runner.verdict.evidence import (
     Evidence,
+    believed,
     collect,
     error_text,
     has_content,
@@ -46,8 +47,8 @@ from runner.verdict.evidence import (
 )
 from runner.verdict.lines import reproduce
 from runner.verdict.model import CellVerdict, Reason, Rule, SampleState, Verdict
+from runner.verdict.timing import lease_timing, wall
 
-_FAILURES = frozenset({Outcome.HARD, Outcome.SOFT, Outcome.VERIFIER_ERROR, Outcome.MODEL_INCOMPLETE})
 _UNDRIVEN = frozenset({SampleState.INFRA, SampleState.MISSING})
 
 
@@ -71,7 +72,17 @@ def decide(plan: Plan, ledgers: Mapping[str, Sequence[Ledger]]) -> Verdict:
         cells.append(judge(plan, cell, ledgers.get(str(cell.id), []), lease))
     if not any(cell.applicable for cell in plan.cells):
         problems.append("no cell of the plan can run: nothing was verified")
-    return Verdict(run_id=plan.run_id, exit_code=exit_code(cells, problems), problems=problems, cells=cells)
+    leases = [
+        lease_timing(
+            lease.family,
+            [cell for cell in cells if cell.family == lease.family],
+            believed(ledgers.get(lease_cell(lease.family), []), plan.run_id, lease_cell(lease.family)),
+        )
+        for lease in plan.leases
+    ]
+    return Verdict(
+        run_id=plan.run_id, exit_code=exit_code(cells, problems), problems=problems, cells=cells, leases=leases
+    )
 
 
 def exit_code(cells: Sequence[CellVerdict], problems: Sequence[str] = ()) -> ExitCode:
@@ -126,6 +137,7 @@ def judge(plan: Plan, cell: PlannedCell, ledgers: Sequence[Ledger], lease: Seque
     verdict.failed = bool(sound)
     verdict.reasons = [reason for _, reason in ordered]
     _count(verdict, evidence)
+    verdict.wall = wall(believed(ledgers, plan.run_id, str(cell.id)))
     verdict.passed_on_retry = verdict.outcome is Outcome.PASS and verdict.retry_count > 0
     if broken and not hit:
         verdict.notes += [f"did not cost this cell anything: {infra_text(record)}" for record in broken]
@@ -252,3 +264,4 @@ def _count(verdict: CellVerdict, evidence: Evidence) -> None:
         verdict.content_ratio = sum(map(has_content, evidence.samples)) / len(evidence.samples)
     verdict.faults = evidence.faults
     verdict.notes = evidence.notes
+    verdict.retried = evidence.retried

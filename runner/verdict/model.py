@@ -8,16 +8,24 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from runner.base.terms import ExitCode, Lane, Outcome
 from runner.ledger.records import Finding
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class Span(_Model):
+    """A stretch of wall-clock time; `seconds` is its length."""
+
+    started_at: AwareDatetime
+    ended_at: AwareDatetime
+    seconds: Annotated[float, Field(ge=0)]
 
 
 class Rule(StrEnum):
@@ -66,6 +74,8 @@ class SampleVerdict(_Model):
     turns: int = 0
     retries: dict[str, int] = Field(default_factory=dict)
     seconds: float = 0.0
+    ended_at: AwareDatetime | None = None
+    """When its terminal record was written."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     findings: list[Finding] = Field(default_factory=list)
@@ -91,12 +101,16 @@ class CellVerdict(_Model):
     retries: dict[str, int] = Field(default_factory=dict)
     seconds: Annotated[float, Field(ge=0)] = 0.0
     """Sum over the samples, which may have run at the same time."""
+    wall: Span | None = None
+    """From the first to the last line of the cell's ledgers, None without any."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     soft_ratio: float = 0.0
     content_ratio: float = 0.0
     faults: list[str] = Field(default_factory=list)
     """Faults that were put in on purpose."""
+    retried: list[str] = Field(default_factory=list)
+    """Every attempt that was made again, in a few words, in the order of time."""
     notes: list[str] = Field(default_factory=list)
     log_tail: list[str] = Field(default_factory=list)
     """Last lines of the service that broke, for outcome `infra`."""
@@ -111,6 +125,52 @@ class CellVerdict(_Model):
         return sum(self.retries.values())
 
 
+class Phase(_Model):
+    """One step of a lease, as the host saw it begin or end."""
+
+    phase: str
+    detail: str = ""
+    at: AwareDatetime
+    seconds: float | None = None
+
+
+class LaneTiming(_Model):
+    """What one lane of a lease cost."""
+
+    lane: Lane
+    wall: Span
+    """From the first to the last line of all its ledgers."""
+    sample_seconds: Annotated[float, Field(ge=0)]
+    """Sum over its samples."""
+
+
+class LeaseTiming(_Model):
+    """Where the time of one lease went. Seconds are None for what did not happen or was not recorded."""
+
+    family: str
+    wall: Span | None = None
+    """From the first to the last line of the host's own ledger of the lease."""
+    boot_seconds: float | None = None
+    """Until engine and session servers were up."""
+    verify_seconds: float | None = None
+    """The runner container, from its creation to its end."""
+    collect_seconds: float | None = None
+    remove_seconds: float | None = None
+    together: Span | None = None
+    """All lanes, from the first line of the first to the last line of the last."""
+    lanes: list[LaneTiming] = Field(default_factory=list)
+    phases: list[Phase] = Field(default_factory=list)
+
+
+class Shard(_Model):
+    """One run of several that were merged into one verdict."""
+
+    shard: str
+    run_id: str
+    directory: str
+    """Below the directory of the merged run."""
+
+
 class Verdict(_Model):
     """The whole run."""
 
@@ -120,6 +180,9 @@ class Verdict(_Model):
     problems: list[str] = Field(default_factory=list)
     """What is wrong with the run as a whole; each is missing evidence."""
     cells: list[CellVerdict]
+    leases: list[LeaseTiming] = Field(default_factory=list)
+    shards: list[Shard] = Field(default_factory=list)
+    """The runs that were merged; empty for a run of its own."""
 
     def counts(self) -> dict[Outcome, int]:
         """How many cells have each outcome, outcomes that occur only."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,8 @@ def kinds(data: bytes) -> list[ProblemKind]:
 def sealed(lines: list[bytes]) -> bytes:
     """The lines with a trailer that fits them."""
     body = b"".join(lines)
-    trailer = Trailer(records=len(lines), sha256=hashlib.sha256(body).hexdigest())
+    ended = datetime.now(UTC) + timedelta(minutes=1)
+    trailer = Trailer(records=len(lines), sha256=hashlib.sha256(body).hexdigest(), ended_at=ended)
     return body + trailer.model_dump_json().encode() + b"\n"
 
 
@@ -109,6 +111,7 @@ def test_a_number_that_is_none_is_damage(tmp_path: Path, value: bytes) -> None:
         seed=1,
         stream=True,
         session_id="s",
+        at=datetime.now(UTC) + timedelta(seconds=30),
     )
     line = sample.model_dump_json().encode() + b"\n"
     header = whole(tmp_path).splitlines(keepends=True)[0]
@@ -152,10 +155,28 @@ def test_a_ledger_without_header_is_damage(tmp_path: Path) -> None:
 
 
 def test_an_unknown_schema_version_is_named_and_nothing_is_read(tmp_path: Path) -> None:
-    ledger = parse_ledger(whole(tmp_path).replace(b'"schema_version":1', b'"schema_version":2'), path="l")
+    ledger = parse_ledger(whole(tmp_path).replace(b'"schema_version":2', b'"schema_version":3'), path="l")
     assert [p.kind for p in ledger.problems] == [ProblemKind.SCHEMA]
-    assert "2" in str(ledger.problems[0])
+    assert "schema version 3; this reader knows 2" in str(ledger.problems[0])
     assert ledger.records == []
+
+
+def test_a_record_without_its_time_is_damage(tmp_path: Path) -> None:
+    header = whole(tmp_path).splitlines(keepends=True)[0]
+    assert kinds(sealed([header, b'{"kind":"note","message":"a"}\n'])) == [ProblemKind.BAD_LINE]
+
+
+def test_lines_that_changed_places_are_damage_even_under_a_trailer_that_fits(tmp_path: Path) -> None:
+    header, *lines = whole(tmp_path).splitlines(keepends=True)[:-1]
+    assert kinds(sealed([header, *lines])) == []
+    ledger = parse_ledger(sealed([header, lines[1], lines[0], lines[2]]), path="l")
+    assert [(p.kind, p.line) for p in ledger.damaged] == [(ProblemKind.CLOCK, 3)]
+
+
+@pytest.mark.parametrize("version", [b"1", b"3", b'"2"', b"2.0", b"null", b"true"])
+def test_a_schema_version_that_is_not_ours_is_refused(tmp_path: Path, version: bytes) -> None:
+    data = whole(tmp_path).replace(b'"schema_version":2', b'"schema_version":' + version)
+    assert [p.kind for p in parse_ledger(data, path="l").damaged][:1] == [ProblemKind.SCHEMA]
 
 
 @given(data=st.binary(max_size=300))

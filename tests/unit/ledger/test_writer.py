@@ -8,18 +8,17 @@ import hashlib
 import json
 import math
 import os
-import signal
 import stat
-import subprocess
-import sys
 import threading
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
 from runner.base.errors import ConfigurationError, InfrastructureError, ModelIncompleteError, VerificationError
-from runner.ledger.paths import ledger_path
+from runner.base.terms import CellId
+from runner.ledger.paths import LEDGERS, cell_ledger, ledger_path
 from runner.ledger.reader import ProblemKind, read_ledger
 from runner.ledger.records import (
     InfraRecord,
@@ -29,7 +28,6 @@ from runner.ledger.records import (
 )
 from runner.ledger.writer import LedgerError, LedgerWriter
 
-ROOT = Path(__file__).parents[3]
 CELL = "qwen3/v1-openai/baseline"
 
 
@@ -252,31 +250,28 @@ def test_threads_share_a_writer_without_mixing_lines(tmp_path: Path) -> None:
     assert len(read.records) == 160
 
 
-def test_a_killed_process_leaves_a_ledger_that_can_be_read(tmp_path: Path) -> None:
-    path = tmp_path / "l"
-    program = (
-        "import sys, pathlib\n"
-        "from runner.ledger.writer import LedgerWriter\n"
-        "from runner.ledger.records import NoteRecord\n"
-        "w = LedgerWriter(pathlib.Path(sys.argv[1]), run='run', cell='c', writer='child')\n"
-        "n = 0\n"
-        "while True:\n"
-        "    w.write(NoteRecord(message=f'{n} ' + 'x' * 20000))\n"
-        "    n += 1\n"
-        "    if n == 20: print('go', flush=True)\n"
-    )
-    child = subprocess.Popen([sys.executable, "-c", program, str(path)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    assert child.stdout is not None
-    with child.stdout:
-        assert child.stdout.readline() == "go\n"
-    child.send_signal(signal.SIGKILL)
-    assert child.wait() == -signal.SIGKILL
-    read = read_ledger(path)
-    assert len(read.records) >= 20
-    assert read.damaged == []
-    assert ProblemKind.NO_TRAILER in {problem.kind for problem in read.problems}
-    numbers = [int(record.message.split()[0]) for record in read.records if isinstance(record, NoteRecord)]
-    assert numbers == list(range(len(numbers)))
+def test_every_line_says_when_it_was_written_and_a_clock_that_is_set_does_not_matter(tmp_path: Path) -> None:
+    seconds = iter([100.0, 101.5, 104.0, 110.0])
+    begun = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    with LedgerWriter(
+        tmp_path / "l", run="run", cell=CELL, writer="test", started_at=begun, clock=lambda: next(seconds)
+    ) as ledger:
+        kept = NoteRecord(message="one")
+        ledger.write(kept)
+        ledger.write(NoteRecord(message="two"))
+    read = read_ledger(tmp_path / "l")
+    assert read.complete
+    assert kept.at is None, "the record that was passed is not touched"
+    assert [record.at for record in read.records] == [begun + timedelta(seconds=s) for s in (1.5, 4)]
+    assert read.span == (begun, begun + timedelta(seconds=10))
+
+
+def test_a_further_writer_of_a_cell_has_a_file_of_its_own_that_is_found_with_the_first(tmp_path: Path) -> None:
+    cell = CellId.parse(CELL)
+    first, second = cell_ledger(tmp_path, cell), cell_ledger(tmp_path, cell, "worker-1")
+    for path in (first, second):
+        writer(path).close()
+    assert sorted(first.parent.glob(LEDGERS)) == sorted([first, second])
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -46,10 +46,15 @@ def make_plan(built: frozenset[Lane] = frozenset(Lane), **settings: object) -> P
 def ledger_bytes(cell: str, records: list[Body], *, run: str = "run", trailer: bool = True) -> bytes:
     """A ledger as its writer would have left it."""
     header = Header(run=run, cell=cell, writer="test", started_at=NOW)
-    body = b"".join(record.model_dump_json().encode() + b"\n" for record in [header, *records])
+    timed = [
+        record if record.at else record.model_copy(update={"at": NOW + timedelta(seconds=number)})
+        for number, record in enumerate(records, start=1)
+    ]
+    body = b"".join(record.model_dump_json().encode() + b"\n" for record in [header, *timed])
     if not trailer:
         return body
-    last = Trailer(records=len(records) + 1, sha256=hashlib.sha256(body).hexdigest())
+    ended = max([NOW, *(record.at for record in timed if record.at)]) + timedelta(seconds=1)
+    last = Trailer(records=len(records) + 1, sha256=hashlib.sha256(body).hexdigest(), ended_at=ended)
     return body + last.model_dump_json().encode() + b"\n"
 
 
@@ -97,6 +102,10 @@ class World:
     def key(self) -> str:
         """The first cell's key."""
         return str(self.cell.id)
+
+    def kill(self, key: str) -> None:
+        """The writer of this ledger was killed before it wrote its trailer."""
+        self.data[key] = ledger_bytes(key, self.records[key], trailer=False)
 
     def bytes_of(self, key: str) -> bytes:
         """The ledger of this key as it stands."""

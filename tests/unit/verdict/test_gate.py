@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,7 +25,9 @@ def ledger_of_another_run(world: World) -> bytes:
     """Sound in itself: only its header says that it does not belong here."""
     *lines, _ = world.bytes_of(world.key).splitlines(keepends=True)
     body = b"".join(lines).replace(b'"run":"run"', b'"run":"old"')
-    trailer = Trailer(records=len(lines), sha256=hashlib.sha256(body).hexdigest())
+    trailer = Trailer(
+        records=len(lines), sha256=hashlib.sha256(body).hexdigest(), ended_at=datetime(2026, 1, 2, 4, tzinfo=UTC)
+    )
     return body + trailer.model_dump_json().encode() + b"\n"
 
 
