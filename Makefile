@@ -25,14 +25,15 @@ e2e: venv ## the main job: set up what is missing, run every planned cell, verdi
 test: venv-dev ## all tests that need no GPU (sets up what is missing, as `make e2e` does)
 	@$(PY) -m runner images --with-tests
 	@$(PYTEST) tests/unit -n auto -q
-	@$(PYTEST) tests/container tests/e2e -v
+	@$(PYTEST) tests/container -n 2 -v
+	@$(PYTEST) tests/e2e -v
 
 test-unit: venv-dev ## the fast part: no Docker
 	@$(PYTEST) tests/unit -n auto -q
 
 test-container: venv-dev ## real containers, scripted engine
 	@$(PY) -m runner images --with-tests
-	@$(PYTEST) tests/container -v
+	@$(PYTEST) tests/container -n 2 -v
 
 test-e2e: venv-dev ## real SGLang
 	@$(PY) -m runner images --with-tests
