@@ -18,6 +18,7 @@ from runner.oracle.measure import Measure
 from runner.oracle.mismatch import check_mismatch
 from runner.oracle.prefix import check_prefix
 from runner.oracle.render import check_render
+from runner.oracle.text import check_text
 from runner.oracle.tree import check_tree
 from runner.plan.model import Matcher, PlannedCell
 
@@ -46,6 +47,7 @@ def judge(view: SessionView, transcript: Transcript, cell: PlannedCell, measure:
     findings += check_prefix(records, turns, max_trim, tokens)
     findings += check_counts(records, turns)
     findings += check_accumulated(records, view.metadata, turns, tokens)
+    findings += check_text(records, turns, tokens)
     findings += check_mismatch(view.metadata)
     findings += check_render(records, turns, transcript.tools, measure.canon, tokens)
     if [record.response.id for record in records] == [turn.response_id for turn in path]:

@@ -60,6 +60,10 @@ class Tokens:
         parts.append(self._tokenizer.decode(run, skip_special_tokens=False))
         return "".join(parts)
 
+    def visible(self, ids: Sequence[int]) -> str:
+        """The text of `ids` (`[n]`) as an engine shows it: without special tokens, and without unknown ids."""
+        return self._tokenizer.decode([token_id for token_id in ids if token_id >= 0], skip_special_tokens=True)
+
     def encode(self, text: str) -> list[int]:
         """The ids of `text` (`[n]`), special tokens recognised and none added."""
         return list(self._tokenizer.encode(text, add_special_tokens=False).ids)

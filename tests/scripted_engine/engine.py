@@ -44,6 +44,8 @@ class Session:
 
     number: int
     turns: int = 0
+    messages: Any = None
+    spoilt: bool = False
     last_ids: list[int] = field(default_factory=list)
 
 
@@ -61,13 +63,19 @@ class ScriptedEngine:
         self._seen: dict[tuple[int, ...], int] = {}
 
     def arrive(self, key: str, body: dict[str, Any]) -> tuple[Session, list[Fault]]:
-        """Count a request of the session `key`; the faults that hit it are counted as fired."""
+        """Count a request of the session `key`; the faults that hit it are counted as fired.
+
+        A request that repeats the messages of one that a fault has just spoilt is the same turn, asked for again.
+        """
         session = self._sessions.setdefault(key, Session(number=len(self._sessions) + 1))
-        session.turns += 1
+        if not (session.spoilt and session.messages == body.get("messages")):
+            session.turns += 1
+        session.messages = body.get("messages")
         self.requests.append(body)
         hits = [fault for fault in self.faults if fault.hits(session.number, session.turns)]
         for fault in hits:
             fault.fired += 1
+        session.spoilt = bool(hits)
         return session, hits
 
     def complete(self, body: dict[str, Any], session: Session, faults: Sequence[Fault]) -> dict[str, Any]:

@@ -51,7 +51,9 @@ class Kind(StrEnum):
 
 @dataclass
 class Fault:
-    """One fault. `turn` counts the completions of one session from 1 (None: each), `session` counts sessions from 1.
+    """One fault. `turn` counts the turns of one session from 1 (None: each), `session` counts sessions from 1.
+
+    Asking again for a turn that a fault has spoilt is still that turn, so `times: null` spoils every repeat as well.
 
     `times` is how often it fires in all, None for no limit. A session is what sends one `X-SMG-Routing-Key`.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +32,7 @@ if str(SERVER) not in sys.path:
     sys.path.insert(0, str(SERVER))
 
 from session_server.app.build import build as build_server  # noqa: E402
+from session_server.engine.pool import Answer  # noqa: E402
 from session_server.settings import CoreVersion, Settings  # noqa: E402
 from session_server.tito.loading import load_codec  # noqa: E402
 
@@ -49,8 +50,26 @@ def server_app(version: str = "v1", engine_url: str = "http://engine", engine: S
         tito_model="qwen3",
         instance_id=f"test-{version}",
     )
-    transport = httpx.ASGITransport(app=build_engine(engine)) if engine is not None else None
+    transport = InMemory(engine) if engine is not None else None
     return build_server(settings, load_codec(settings), transport=transport)
+
+
+class InMemory:
+    """What carries the server's requests to an engine in this process."""
+
+    def __init__(self, engine: ScriptedEngine) -> None:
+        transport = httpx.ASGITransport(app=build_engine(engine))
+        self._http = httpx.AsyncClient(transport=transport, base_url="http://engine")
+
+    async def send(
+        self, method: str, path: str, headers: Iterable[tuple[str, str]], content: bytes, *, timeout_seconds: float
+    ) -> Answer:
+        """One exchange."""
+        response = await self._http.request(method, path, headers=list(headers), content=content)
+        return Answer(response.status_code, dict(response.headers), response.content)
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
 
 
 def planned_cell(

@@ -82,6 +82,22 @@ CASES: list[tuple[str, Alter, str]] = [
     ("accumulated empty", set_in(lambda s: s["metadata"], "accumulated_token_ids", []), "counts:accumulated"),
     ("client got other ids", lambda s: meta(s, -1)["output_token_logprobs"][3].__setitem__(1, 7), "counts:client_ids"),
     ("client was told other counts", lambda s: prompt(s, -1).append(7), "counts:client_usage"),
+    ("content that was not sampled", set_in(lambda s: choice(s, 1)["message"], "content", "x"), "text:content"),
+    (
+        "reasoning that was not sampled",
+        set_in(lambda s: choice(s, 1)["message"], "reasoning_content", "x"),
+        "text:reasoning",
+    ),
+    (
+        "a call that was not sampled",
+        lambda s: choice(s, 0)["message"]["tool_calls"][0]["function"].update(name="get_time"),
+        "text:call_name",
+    ),
+    (
+        "an argument that was not sampled",
+        lambda s: choice(s, 0)["message"]["tool_calls"][0]["function"].update(arguments='{"location": "Rome"}'),
+        "text:call_argument",
+    ),
     ("no comparison by the server", lambda s: s["metadata"].pop("tito_session_mismatch"), "server:absent"),
     ("a null comparison", set_in(lambda s: s["metadata"], "tito_session_mismatch", None), "server:absent"),
     ("a record lost", lambda s: s["records"].pop(4), "history:records"),
