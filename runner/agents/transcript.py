@@ -30,7 +30,8 @@ class TurnLog:
     """One turn whose reply became history.
 
     `parent` is the number of the turn whose reply is the last sampled assistant message of the request, None for the
-    first. `messages` is the whole history as sent. `output_ids` are the ids that the client saw, `[n_output]`, None
+    first. `messages` is the whole history as sent (on the Anthropic wire with
+    the system prompt as its first message). `output_ids` are the ids that the client saw, `[n_output]`, None
     where the wire does not carry them (streams). `seconds` covers the rejected attempts as well.
     """
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from runner.agents.records import Record
+from runner.oracle.cause import cause_of
 from runner.oracle.finding import Finding, hard
 from runner.oracle.place import role_at
 from runner.oracle.tokens import Tokens, first_difference
@@ -18,7 +19,7 @@ CHECK: Final = "prefix"
 
 
 def check_prefix(records: Sequence[Record], turns: Sequence[int], max_trim: int, tokens: Tokens) -> list[Finding]:
-    """One finding for each pair of neighbours on the path that does not continue.
+    """One finding for each pair of neighbours on the path that does not continue; its type is the class of cause.
 
     `turns[i]` is the agent's number of the turn in `records[i]`; `max_trim` counts tokens.
     """
@@ -32,13 +33,14 @@ def check_prefix(records: Sequence[Record], turns: Sequence[int], max_trim: int,
         if index is None:
             continue
         owner, role = role_at(records[: position + 1], index, tokens)
+        cause = cause_of(before, after, expected, index, role, tokens)
         findings.append(
             hard(
                 CHECK,
-                "not_a_prefix",
+                cause.value,
                 f"the prompt of turn {turns[position + 1]} does not begin with the {len(expected)} tokens of turn "
                 f"{turns[position]} (prompt and sampled, less {max_trim}): the first difference is at token {index}, "
-                f"which came with the {role} text of turn {turns[owner]}",
+                f"which came with the {role} text of turn {turns[owner]} ({cause.value.replace('_', ' ')})",
                 turn=turns[position + 1],
                 role=role,
                 diff=tokens.diff(expected, actual, index),
