@@ -15,7 +15,6 @@ import orjson
 from session_server.core.errors import InvalidError, TokenizationError
 from session_server.core.tokens import TokenIds, pack
 from session_server.core.turn import Message, Position
-from session_server.tito.arguments import with_object_arguments
 from session_server.tito.families import Encoder, Family
 from session_server.tito.jinja import RenderError
 from session_server.tito.package import Comparison
@@ -113,7 +112,10 @@ class Codec:
             InvalidError: a requested value conflicts with a fixed one.
         """
         self._check_fixed(requested)
-        return {**self._default_kwargs, **requested, **self.family.fixed_kwargs}
+        defaults = self._default_kwargs
+        if any(name in requested for name in self.family.alternatives):
+            defaults = {key: value for key, value in defaults.items() if key not in self.family.alternatives}
+        return {**defaults, **requested, **self.family.fixed_kwargs}
 
     def prompt(self, position: Position, *, tools: Tools | None, kwargs: Mapping[str, Any]) -> TokenIds:
         """Ids to send for a request that attaches at `position`, `[n_prompt]`.
@@ -124,9 +126,7 @@ class Codec:
         """
         try:
             if position.parent is None:
-                text = self._renderer.render(
-                    with_object_arguments(position.tail), tools=tools, add_generation_prompt=True, kwargs=kwargs
-                )
+                text = self._renderer.render(position.tail, tools=tools, add_generation_prompt=True, kwargs=kwargs)
                 return self._checked(self.vocabulary.encode(text))
             tail = self._checked(self.vocabulary.encode(self._tail_text(position, tools=tools, kwargs=kwargs)))
         except RenderError as error:
@@ -146,11 +146,11 @@ class Codec:
 
     def _tail_text(self, position: Position, *, tools: Tools | None, kwargs: Mapping[str, Any]) -> str:
         stored = position.parent.assistant if position.parent is not None else {}
-        invented = with_object_arguments((_INVENTED_SYSTEM, _invented_assistant(stored)))
+        invented = self._history(position, stored)
         shown = tools if self._tail_shows_tools else None
         before = self._before(invented, tools=shown, kwargs=kwargs)
         whole = self._renderer.render(
-            [*invented, *with_object_arguments(position.tail)], tools=shown, add_generation_prompt=True, kwargs=kwargs
+            [*invented, *position.tail], tools=shown, add_generation_prompt=True, kwargs=kwargs
         )
         if not whole.startswith(before):
             roles = [message["role"] for message in position.tail]
@@ -160,8 +160,16 @@ class Codec:
             )
         return whole[len(before) :]
 
+    def _history(self, position: Position, stored: Message) -> Sequence[Message]:
+        """What the tail is rendered behind. V4 sorts tool results by calls further back, so it needs the real one."""
+        if self.family.encoder is Encoder.DEEPSEEK_V4 and position.parent is not None:
+            return position.parent.messages()
+        return (_INVENTED_SYSTEM, _invented_assistant(stored))
+
     def _before(self, invented: Sequence[Message], *, tools: Tools | None, kwargs: Mapping[str, Any]) -> str:
-        """Render of the invented history, remembered by what it depends on."""
+        """Render of the history before the tail; an invented one is remembered by what it depends on."""
+        if self.family.encoder is Encoder.DEEPSEEK_V4:
+            return self._renderer.render(invented, tools=tools, add_generation_prompt=False, kwargs=kwargs)
         key = orjson.dumps([invented[-1].get("tool_calls"), tools, kwargs])
         text = self._rendered_before.get(key)
         if text is None:
@@ -176,7 +184,7 @@ class Codec:
 
         It never did in a template seen so far; where a probe shows that it does, the tools are rendered every time.
         """
-        invented = with_object_arguments((_INVENTED_SYSTEM, _invented_assistant({"tool_calls": _PROBE_CALLS})))
+        invented = (_INVENTED_SYSTEM, _invented_assistant({"tool_calls": _PROBE_CALLS}))
         for role in sorted(self.family.append_roles):
             tail: list[Message] = [{"role": role, "content": "probe"}]
             if role == "tool":
@@ -216,10 +224,15 @@ class Codec:
         Raises:
             RenderError: the template refuses the conversation as a whole.
         """
-        text = self._renderer.render(
-            with_object_arguments(messages), tools=tools, add_generation_prompt=False, kwargs=self.kwargs({})
-        )
-        return self._comparison.mismatches(self.vocabulary.encode(text), actual)
+        return self._comparison.mismatches(self.vocabulary.encode(self.render(messages, tools=tools)), actual)
+
+    def render(self, messages: Sequence[Message], *, tools: Tools | None) -> str:
+        """Canonical text of a whole conversation, without generation prompt, with the server's template arguments.
+
+        Raises:
+            RenderError: the template refuses the conversation.
+        """
+        return self._renderer.render(messages, tools=tools, add_generation_prompt=False, kwargs=self.kwargs({}))
 
 
 def _invented_assistant(stored: Message) -> Message:

@@ -29,15 +29,18 @@ class Encoder(StrEnum):
 class Family:
     """One row.
 
-    `template` names a bundled fixed template; None means the checkpoint's own. `newline_after` is the token behind
+    `template` names a fixed template, of the package or (`own_template`) of this server; None means the checkpoint's
+    own. `newline_after` is the token behind
     which the joint adds a newline; `drop_last` are tokens that the joint drops (at most one: `max_trim_tokens`).
     `trailing` is trimmed from both ends before comparing. `boundaries` are the only tokens that split segments (None:
-    every special token, less `not_boundaries`).
+    every special token, less `not_boundaries`). `alternatives` are template arguments that say the same thing, so
+    that one replaces the others.
     """
 
     name: str
     class_name: str
     template: str | None = None
+    own_template: bool = False
     fixed_kwargs: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     append_roles: frozenset[str] = EVERY_ROLE
     newline_after: str | None = None
@@ -49,6 +52,7 @@ class Family:
     reasoning_parser: str | None = None
     tool_call_parser: str | None = None
     encoder: Encoder = Encoder.JINJA
+    alternatives: tuple[str, ...] = ()
 
     @property
     def max_trim_tokens(self) -> int:
@@ -95,12 +99,33 @@ def _minimax(name: str, class_name: str, template: str) -> Family:
     )
 
 
+def _deepseek(name: str, class_name: str, encoder: Encoder, **fields: Any) -> Family:
+    return Family(
+        name,
+        class_name,
+        fixed_kwargs=MappingProxyType({"drop_thinking": False}),
+        assistant_start="<｜Assistant｜>",
+        boundaries=("<｜User｜>", "<｜Assistant｜>"),
+        encoder=encoder,
+        alternatives=("thinking_mode", "enable_thinking", "thinking"),
+        **fields,
+    )
+
+
 _ROWS = (
     Family("default", "TITOTokenizer"),
     _qwen("qwen3", "Qwen3TITOTokenizer", "qwen3_fixed.jinja"),
     _qwen(
         "qwen35",
         "Qwen35TITOTokenizer",
+        "qwen3.5_fixed.jinja",
+        append_roles=NO_SYSTEM,
+        tool_call_parser="qwen3_coder",
+    ),
+    # Qwen3.6 speaks Qwen3.5's dialect; what its own template adds is an option to drop history, which is never wanted
+    _qwen(
+        "qwen36",
+        "Qwen36TITOTokenizer",
         "qwen3.5_fixed.jinja",
         append_roles=NO_SYSTEM,
         tool_call_parser="qwen3_coder",
@@ -129,6 +154,32 @@ _ROWS = (
     _kimi("kimi26", "Kimi26TITOTokenizer", None, reasoning_parser="kimi_k2", tool_call_parser="kimi_k2_raw_id"),
     _minimax("minimax_m25", "MinimaxM25TITOTokenizer", "minimax_m25_fixed.jinja"),
     _minimax("minimax_m27", "MinimaxM27TITOTokenizer", "minimax_m27_fixed.jinja"),
+    _deepseek(
+        "deepseekv32",
+        "DeepSeekV32TITOTokenizer",
+        Encoder.DEEPSEEK_V32,
+        reasoning_parser="deepseek-v3",
+        tool_call_parser="deepseekv32",
+    ),
+    _deepseek(
+        "deepseekv4",
+        "DeepSeekV4TITOTokenizer",
+        Encoder.DEEPSEEK_V4,
+        append_roles=NO_SYSTEM,
+        trailing=("<｜Assistant｜>", "<think>", "</think>"),
+        reasoning_parser="deepseek-v4",
+        tool_call_parser="deepseekv4",
+    ),
+    Family(
+        "inkling",
+        "InklingTITOTokenizer",
+        "inkling.jinja",
+        own_template=True,
+        assistant_start="<|message_model|>",
+        boundaries=("<|message_user|>", "<|message_model|>", "<|message_system|>", "<|message_tool|>"),
+        reasoning_parser="inkling",
+        tool_call_parser="inkling",
+    ),
 )
 
 FAMILIES: Mapping[str, Family] = MappingProxyType({row.name: row for row in _ROWS})

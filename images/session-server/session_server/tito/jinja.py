@@ -18,6 +18,7 @@ from jinja2.ext import Extension, loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from session_server.core.turn import Message
+from session_server.tito.arguments import with_object_arguments
 
 
 class RenderError(Exception):
@@ -82,6 +83,7 @@ class JinjaRenderer:
         Raises:
             RenderError: with the template's own words where it has some.
         """
+        messages = with_object_arguments(messages)
         try:
             return self._render(messages, tools, add_generation_prompt, kwargs)
         except jinja2.TemplateError as error:
@@ -115,7 +117,7 @@ class JinjaRenderer:
             {
                 **self._special_tokens,
                 **kwargs,
-                "messages": list(messages),
+                "messages": messages,
                 "tools": tools or None,
                 "documents": None,
                 "add_generation_prompt": add_generation_prompt,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from importlib import resources
+
 from session_server.core.errors import InvalidError
 from session_server.settings import Settings
 from session_server.tito.codec import Codec, Renderer
-from session_server.tito.families import Family, find
+from session_server.tito.deepseek import DeepSeekRenderer
+from session_server.tito.families import Encoder, Family, find
 from session_server.tito.jinja import JinjaRenderer
-from session_server.tito.package import template_text
+from session_server.tito.package import EncoderV4, EncoderV32, template_text
 from session_server.tito.vocabulary import TokenizerError, Vocabulary
 
 
@@ -41,8 +44,12 @@ def bind(family: Family, vocabulary: Vocabulary, settings: Settings) -> Codec:
 
 
 def _renderer(family: Family, vocabulary: Vocabulary, settings: Settings) -> Renderer:
+    if family.encoder is Encoder.DEEPSEEK_V32:
+        return DeepSeekRenderer(EncoderV32())
+    if family.encoder is Encoder.DEEPSEEK_V4:
+        return DeepSeekRenderer(EncoderV4())
     if family.template is not None:
-        template = template_text(family.template)
+        template = _own_template(family.template) if family.own_template else template_text(family.template)
     elif settings.chat_template_path is not None:
         try:
             template = settings.chat_template_path.read_text(encoding="utf-8")
@@ -55,3 +62,7 @@ def _renderer(family: Family, vocabulary: Vocabulary, settings: Settings) -> Ren
             f"the checkpoint in {settings.tokenizer_path} has no chat template and family {family.name} brings none"
         )
     return JinjaRenderer(template, vocabulary.special_tokens)
+
+
+def _own_template(name: str) -> str:
+    return (resources.files("session_server.tito") / "templates" / name).read_text(encoding="utf-8")

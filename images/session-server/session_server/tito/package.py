@@ -6,11 +6,12 @@ tail of several messages and renders each part behind an invented history). Ours
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from miles_tito_tokenizers.comparator import TokenSeqComparator
+from miles_tito_tokenizers.encoders import deepseek_v4, deepseek_v32
 from miles_tito_tokenizers.tokenizer import TEMPLATE_DIR
 
 from session_server.core.tokens import TokenIds
@@ -55,3 +56,83 @@ class Comparison:
         """Differences as `{type, segment_index, expected_text, actual_text, detail}`; empty when there is none."""
         found = self._comparator.compare_sequences(expected.tolist(), actual.tolist())
         return [mismatch.to_dict() for mismatch in found]
+
+
+class DeepSeekEncoder(Protocol):
+    """What the DeepSeek renderer needs of an encoder version."""
+
+    start: str
+    options: frozenset[str]
+    errors: tuple[type[Exception], ...]
+
+    def prepare(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The messages as this version encodes them."""
+        ...
+
+    def message(self, index: int, messages: Sequence[dict[str, Any]], mode: str, options: Mapping[str, Any]) -> str:
+        """Text of message `index` of `messages`."""
+        ...
+
+
+_ENCODER_ERRORS: tuple[type[Exception], ...] = (
+    deepseek_v32.DS32EncodingError,
+    AssertionError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    NotImplementedError,
+)
+
+
+class EncoderV32:
+    """DeepSeek V3.2: tool results are messages of their own."""
+
+    start: str = deepseek_v32.bos_token
+    options: frozenset[str] = frozenset()
+    errors = _ENCODER_ERRORS
+
+    def prepare(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The messages themselves."""
+        return messages
+
+    def message(self, index: int, messages: Sequence[dict[str, Any]], mode: str, options: Mapping[str, Any]) -> str:
+        """Text of a message, as if nothing followed it.
+
+        When thinking, the encoder refuses an assistant message with neither reasoning nor calls; here it thought
+        nothing.
+        """
+        last = messages[index]
+        thinks = bool(last.get("reasoning_content") or last.get("tool_calls"))
+        if last["role"] == "assistant" and mode == "thinking" and not thinks:
+            return f"{deepseek_v32.thinking_end_token}{self._render(index, messages, 'chat')}"
+        return self._render(index, messages, mode)
+
+    def _render(self, index: int, messages: Sequence[dict[str, Any]], mode: str) -> str:
+        text: str = deepseek_v32.render_message(index, list(messages[: index + 1]), thinking_mode=mode)
+        return text
+
+
+class EncoderV4:
+    """DeepSeek V4: tool results become blocks of a user message, in the order of the calls."""
+
+    start: str = deepseek_v4.bos_token
+    options: frozenset[str] = frozenset({"reasoning_effort"})
+    errors = _ENCODER_ERRORS
+
+    def prepare(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Tool results merged into user messages and sorted by call."""
+        merged = deepseek_v4.merge_tool_messages(messages)
+        prepared: list[dict[str, Any]] = deepseek_v4.sort_tool_results_by_call_order(merged)
+        return prepared
+
+    def message(self, index: int, messages: Sequence[dict[str, Any]], mode: str, options: Mapping[str, Any]) -> str:
+        """Text of a message; only the opening behind a user message depends on what follows."""
+        text: str = deepseek_v4.render_message(
+            index,
+            list(messages),
+            thinking_mode=mode,
+            drop_thinking=False,
+            reasoning_effort=options.get("reasoning_effort"),
+        )
+        return text

@@ -1,0 +1,126 @@
+"""A checkpoint for every family: a tokenizer of its shape and, where it has no fixed template, one like its own.
+
+The templates here are short stand-ins for GLM-4.7's, Nemotron 3's and Kimi K2.6's: same markers, same joints.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from session_testing.tokenizers import QWEN_PLAIN, QWEN_SPECIALS, byte_level, save
+
+GLM = """[gMASK]<sop>
+{%- if tools %}<|system|>
+# Tools
+{% for tool in tools %}{{ tool | tojson }}
+{% endfor %}{% endif %}
+{%- for message in messages %}
+{%- if message.role == 'user' %}<|user|>
+{{ message.content }}
+{%- elif message.role == 'system' %}<|system|>
+{{ message.content }}
+{%- elif message.role == 'assistant' %}<|assistant|>
+{{- '<think>' + (message.reasoning_content or '') + '</think>' if not clear_thinking else '</think>' }}
+{{- message.content }}
+{%- for call in message.tool_calls or [] %}
+{{- '<tool_call>' + call.function.name }}
+{%- for key, value in call.function.arguments.items() %}
+{{- '<arg_key>' + key + '</arg_key><arg_value>' + (value if value is string else value | tojson) + '</arg_value>' }}
+{%- endfor %}</tool_call>
+{%- endfor %}
+{%- elif message.role == 'tool' %}
+{%- if loop.first or messages[loop.index0 - 1].role != 'tool' %}<|observation|>{% endif %}
+{{- '<tool_response>' + message.content + '</tool_response>' }}
+{%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}<|assistant|>{{ '<think>' }}{% endif %}"""
+
+NEMOTRON = """{%- if tools %}<|im_start|>system
+{% for tool in tools %}{{ tool | tojson }}
+{% endfor %}<|im_end|>
+{% endif %}
+{%- for message in messages %}
+{%- if message.role == 'assistant' %}<|im_start|>assistant
+<think>{{ message.reasoning_content or '' }}</think>{{ message.content }}
+{%- for call in message.tool_calls or [] %}
+<tool_call>{{ call.function.name }}{{ call.function.arguments | tojson }}</tool_call>
+{%- endfor %}<|im_end|>
+{% elif message.role == 'tool' %}
+{%- if loop.first or messages[loop.index0 - 1].role != 'tool' %}<|im_start|>user
+{% endif %}<tool_response>{{ message.content }}</tool_response>
+{%- if loop.last or messages[loop.index0 + 1].role != 'tool' %}<|im_end|>
+{% endif %}
+{%- else %}<|im_start|>{{ message.role }}
+{{ message.content }}<|im_end|>
+{% endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}<|im_start|>assistant
+<think>{% endif %}"""
+
+KIMI_SPECIALS = (
+    "[EOS]",
+    "<|im_end|>",
+    "<|im_user|>",
+    "<|im_assistant|>",
+    "<|im_system|>",
+    "<|im_middle|>",
+    "<|tool_calls_section_begin|>",
+    "<|tool_calls_section_end|>",
+    "<|tool_call_begin|>",
+    "<|tool_call_argument_begin|>",
+    "<|tool_call_end|>",
+)
+GLM_SPECIALS = ("<|endoftext|>", "[gMASK]", "<sop>", "<|system|>", "<|user|>", "<|assistant|>", "<|observation|>")
+MINIMAX_SPECIALS = ("]~!b[", "]~b]", "[e~[")
+DEEPSEEK_SPECIALS = ("<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>")
+INKLING_SPECIALS = (
+    "<|message_user|>",
+    "<|message_model|>",
+    "<|message_system|>",
+    "<|message_tool|>",
+    "<|content_text|>",
+    "<|content_thinking|>",
+    "<|content_xml|>",
+    "<|content_invoke_tool_json|>",
+    "<|end_message|>",
+    "<|content_model_end_sampling|>",
+)
+THINK = ("<think>", "</think>")
+
+END = {
+    "default": "<|im_end|>",
+    "qwen3": "<|im_end|>",
+    "qwen35": "<|im_end|>",
+    "qwen36": "<|im_end|>",
+    "qwennext": "<|im_end|>",
+    "glm47": "<|user|>",
+    "nemotron3": "<|im_end|>",
+    "kimi25": "<|im_end|>",
+    "kimi26": "<|im_end|>",
+    "minimax_m25": "[e~[",
+    "minimax_m27": "[e~[",
+    "deepseekv32": "<｜end▁of▁sentence｜>",
+    "deepseekv4": "<｜end▁of▁sentence｜>",
+    "inkling": "<|content_model_end_sampling|>",
+}
+"""The token with which a family's model ends a turn."""
+
+
+def checkpoint(family: str, directory: Path) -> Path:
+    """Write a checkpoint directory for `family`."""
+    if family == "glm47":
+        return save(byte_level(GLM_SPECIALS, THINK), directory, eos="<|endoftext|>", chat_template=GLM)
+    if family == "nemotron3":
+        return save(byte_level(QWEN_SPECIALS, QWEN_PLAIN), directory, eos="<|im_end|>", chat_template=NEMOTRON)
+    if family in ("kimi25", "kimi26", "default"):
+        from session_server.tito.package import template_text
+
+        template = template_text("kimi_k25_fixed.jinja")
+        return save(byte_level(KIMI_SPECIALS, THINK), directory, eos="[EOS]", chat_template=template)
+    if family.startswith("minimax"):
+        return save(byte_level(MINIMAX_SPECIALS, THINK), directory, eos="[e~[")
+    if family.startswith("deepseek"):
+        return save(byte_level(DEEPSEEK_SPECIALS, THINK), directory, eos="<｜end▁of▁sentence｜>")
+    if family == "inkling":
+        return save(byte_level(INKLING_SPECIALS), directory, eos="<|content_model_end_sampling|>")
+    return save(byte_level(QWEN_SPECIALS, QWEN_PLAIN), directory, eos="<|im_end|>")
