@@ -81,6 +81,14 @@ def _how_to_talk(urls: dict[str, str], family: str) -> list[str]:
             f"-d {shlex.quote(body)}",
             f"curl -s {base}/sessions/$SESSION",
         ]
+    message = json.dumps({"model": family, "max_tokens": 200, "messages": [question]})
+    lines += [
+        "",
+        "# the same question over the Anthropic route of session-v2",
+        f"SESSION=$(curl -s -X POST {urls['session-v2']}/sessions | sed 's/.*:\"\\(.*\\)\".*/\\1/')",
+        f"curl -s {urls['session-v2']}/sessions/$SESSION/v1/messages -H 'content-type: application/json' "
+        f"-d {shlex.quote(message)}",
+    ]
     return [*lines, "", "make down   # removes it"]
 
 
