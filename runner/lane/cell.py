@@ -20,6 +20,7 @@ from runner.agents.session import SessionClient
 from runner.base.errors import InfrastructureError
 from runner.base.events import CellDone, CellStarted, Emit, Event, RetryEvent, SampleDone, TurnDone
 from runner.base.terms import ExitCode
+from runner.lane.live import LiveChecks
 from runner.lane.sample import SampleRun
 from runner.ledger.paths import cell_ledger
 from runner.ledger.records import (
@@ -31,11 +32,13 @@ from runner.ledger.records import (
 )
 from runner.ledger.writer import LedgerWriter, failure_record
 from runner.oracle.measure import Measure
-from runner.plan.model import Plan, PlannedCell
+from runner.plan.model import Plan, PlannedCell, PlannedLease
 
 CONCURRENCY = 4
 """Samples of one cell that are driven at the same time."""
 CONNECT_SECONDS = 10.0
+LIVE_SAMPLES = 1
+"""Samples of a cell that the engine is asked about afterwards."""
 
 Terminal = SampleRecord | VerificationErrorRecord | InfraRecord
 StopRecord = Callable[[int, str], Terminal]
@@ -51,13 +54,24 @@ class Refusal:
 
 
 class CellRun:
-    """One cell of a lease. `url` is where its session server answers."""
+    """One cell of a lease. `url` is where its session server answers, `engine_url` where the engine does, if known."""
 
-    def __init__(self, plan: Plan, cell: PlannedCell, *, model: str, url: str, artifacts: Path, emit: Emit) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        lease: PlannedLease,
+        cell: PlannedCell,
+        *,
+        url: str,
+        engine_url: str | None,
+        artifacts: Path,
+        emit: Emit,
+    ) -> None:
         self.cell = cell
         self._plan = plan
-        self._model = model
+        self._lease = lease
         self._url = url
+        self._engine_url = engine_url
         self._artifacts = artifacts
         self._forward = emit
         self._finished: set[int] = set()
@@ -79,10 +93,11 @@ class CellRun:
         with LedgerWriter(path, run=self._plan.run_id, cell=str(self.cell.id), writer="runner") as ledger:
             self._ledger = ledger
             self._emit(CellStarted(cell=str(self.cell.id), samples=len(self.cell.samples)))
-            timeout = httpx.Timeout(None, connect=CONNECT_SECONDS)
-            async with httpx.AsyncClient(base_url=self._url, timeout=timeout, trust_env=False) as http:
-                client = SessionClient(http, self.cell.lane.service)
-                await self._begin(client, ground)
+            async with _http(self._url) as server, _http(self._engine_url or "") as engine:
+                live = None
+                if self._engine_url is not None and isinstance(ground, Measure):
+                    live = LiveChecks(engine, self._lease.engine, ground)
+                await self._begin(SessionClient(server, self.cell.lane.service), ground, live)
         self._emit(CellDone(cell=str(self.cell.id), seconds=time.monotonic() - started))
         return self._code
 
@@ -107,7 +122,7 @@ class CellRun:
         for task in self._tasks:
             task.cancel()
 
-    async def _begin(self, client: SessionClient, ground: Measure | Refusal) -> None:
+    async def _begin(self, client: SessionClient, ground: Measure | Refusal, live: LiveChecks | None) -> None:
         if self._early_stop is not None:
             self.stop(*self._early_stop)
         if self._stopped:
@@ -126,9 +141,9 @@ class CellRun:
         except Exception as error:
             self._refuse(error, client.service)
             return
-        await self._drive(client, health, ground)
+        await self._drive(client, health, ground, live)
 
-    async def _drive(self, client: SessionClient, health: Health, measure: Measure) -> None:
+    async def _drive(self, client: SessionClient, health: Health, measure: Measure, live: LiveChecks | None) -> None:
         gate = asyncio.Semaphore(CONCURRENCY)
 
         async def one(run: SampleRun) -> None:
@@ -140,13 +155,14 @@ class CellRun:
                 self.cell,
                 sample,
                 run_id=self._plan.run_id,
-                model=self._model,
+                model=self._lease.model,
                 artifacts=self._artifacts,
                 measure=measure,
                 client=client,
                 health=health,
                 write=partial(self._write, sample.index),
                 emit=self._emit,
+                live=live if len(self._runs) < LIVE_SAMPLES else None,
             )
         self._tasks = [asyncio.create_task(one(run)) for run in self._runs.values()]
         watch = asyncio.create_task(self._watch())
@@ -209,6 +225,11 @@ class CellRun:
             f"sample {index} was waiting for the reply to turn {done + 1} of session {run.transcript.session_id} "
             f"at {self.cell.lane.service}"
         )
+
+
+def _http(url: str) -> httpx.AsyncClient:
+    """A client without a time-out of its own: each exchange has its bound."""
+    return httpx.AsyncClient(base_url=url, timeout=httpx.Timeout(None, connect=CONNECT_SECONDS), trust_env=False)
 
 
 def stop_error(stage: str, what: str) -> StopRecord:

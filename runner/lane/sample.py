@@ -23,6 +23,7 @@ from runner.agents.turns import Attempt, DriveSettings
 from runner.base.errors import InfrastructureError, RunnerError
 from runner.base.events import Emit, NoteEvent, SampleDone
 from runner.base.terms import WireFormat
+from runner.lane.live import LiveChecks
 from runner.lane.snapshot import SessionFile, session_path
 from runner.ledger.records import (
     AttemptRecord,
@@ -45,7 +46,10 @@ Write = Callable[[Body], None]
 
 
 class SampleRun:
-    """One planned sample. `write` appends to the cell's ledger; `transcript` shows how far it has come."""
+    """One planned sample. `write` appends to the cell's ledger; `transcript` shows how far it has come.
+
+    `live` are the checks that ask the engine afterwards, for the samples that have them.
+    """
 
     def __init__(
         self,
@@ -60,6 +64,7 @@ class SampleRun:
         health: Health,
         write: Write,
         emit: Emit,
+        live: LiveChecks | None = None,
     ) -> None:
         self.cell = cell
         self.sample = sample
@@ -73,6 +78,7 @@ class SampleRun:
         self._health = health
         self._write = write
         self._emit = emit
+        self._live = live
         self._raw: bytes | None = None
 
     async def run(self) -> None:
@@ -82,6 +88,8 @@ class SampleRun:
             try:
                 view = await self._drive()
                 findings = judge(view, self.transcript, self.cell, self._measure)
+                if self._live is not None:
+                    findings += await self._live.check(view, self.transcript, self.cell)
                 self._save()
                 record = self._record(view, findings, time.monotonic() - started)
             except Exception as error:

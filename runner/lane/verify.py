@@ -32,7 +32,8 @@ async def verify(
 ) -> ExitCode:
     """Drive the applicable cells of `family` and write ledgers and sessions below `artifacts_dir` (the run's own).
 
-    `urls` maps the Compose services (`session-v1`, `session-v2`) to base URLs. `models_dir` replaces the plan's
+    `urls` maps the Compose services (`session-v1`, `session-v2`) to base URLs; with `engine` among them the checks
+    that ask the engine are made as well. `models_dir` replaces the plan's
     tokenizer directory where the verifier sees it at another place. `preflight` is awaited with the base URLs that
     will be driven; an InfrastructureError of it becomes every sample's record.
 
@@ -44,7 +45,15 @@ async def verify(
     if missing:
         raise ConfigurationError([f"no URL for the service {name}, which a planned lane needs" for name in missing])
     runs = [
-        CellRun(plan, cell, model=lease.model, url=urls[cell.lane.service], artifacts=artifacts_dir, emit=emit)
+        CellRun(
+            plan,
+            lease,
+            cell,
+            url=urls[cell.lane.service],
+            engine_url=urls.get(ENGINE),
+            artifacts=artifacts_dir,
+            emit=emit,
+        )
         for cell in cells
     ]
     code = ExitCode.OK

@@ -167,9 +167,8 @@ def _tools(
     recorded = first.request.tools
     if recorded is None:
         return None, []
-    own = {key for tool in sent for key in (*tool, *_function(tool))}
     forms = {
-        "as_sent": [_without(tool, _ADDED - own) for tool in recorded],
+        "as_sent": as_sent(recorded, sent),
         "recorded": recorded,
         "sglang": [_dumped(tool) for tool in recorded],
     }
@@ -193,6 +192,12 @@ _ADDED: Final = frozenset({"strict", "defer_loading"})
 def _function(tool: JsonObject) -> JsonObject:
     function = tool.get("function")
     return function if isinstance(function, dict) else {}
+
+
+def as_sent(recorded: Sequence[JsonObject], sent: Sequence[JsonObject]) -> list[JsonObject]:
+    """The recorded tools without what the server added: `sent` are the tools in the form of the agent's wire."""
+    own = {key for tool in sent for key in (*tool, *_function(tool))}
+    return [_without(tool, _ADDED - own) for tool in recorded]
 
 
 def _without(tool: JsonObject, keys: frozenset[str]) -> JsonObject:
