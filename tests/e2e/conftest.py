@@ -15,7 +15,9 @@ import docker
 import pytest
 
 from runner.base.settings import Settings
-from runner.cli.stacks import ROOT, compose_variables, image_references, project_name
+from runner.cli.stacks import IMAGES, ROOT, compose_variables, image_references, project_name
+from runner.ground.prepare import prepare
+from runner.ground.site import Site
 from runner.plan.build import build_plan, new_run_id
 from runner.plan.families import load_families
 from runner.report.console import line_consumer
@@ -37,10 +39,10 @@ class Stack:
 
 @pytest.fixture(scope="session")
 def images() -> dict[str, str]:
-    """The project's images, built where missing."""
-    command = [sys.executable, "-m", "runner", "images"]
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
-    return dict(line.split("=", 1) for line in done.stdout.splitlines())
+    """The project's images, built where missing; this process's Docker settings are those of a run from here on."""
+    ground = prepare(Site.here(ROOT), IMAGES, line_consumer())
+    os.environ.update(ground.env)
+    return ground.images
 
 
 @pytest.fixture(scope="session")
