@@ -7,7 +7,7 @@ SHELL := /bin/sh
 PY := .venv/bin/python
 PYTEST := $(PY) -m pytest
 
-.PHONY: help e2e test test-unit test-container test-e2e check doctor plan gate up down sweep settings images micro-model lock clean
+.PHONY: help e2e test test-unit test-container test-e2e check doctor plan gate replay merge up down sweep settings images micro-model lock clean
 .PHONY: venv venv-dev
 
 help: ## this list
@@ -50,6 +50,12 @@ plan: venv ## what `make e2e` would run, without starting anything
 
 gate: venv ## judge recorded artifacts again: make gate RUN=artifacts/<run id>
 	@exec $(PY) -m runner gate "$(RUN)"
+
+replay: venv ## oracle and gate again on recorded artifacts, without containers: make replay RUN=artifacts/<run id>
+	@exec $(PY) -m runner replay "$(RUN)"
+
+merge: venv ## one verdict of the artifacts of many shards: make merge OUT=artifacts/<name> RUNS="<run> <run>"
+	@exec $(PY) -m runner merge "$(OUT)" $(RUNS)
 
 up: venv ## the environment for a person: URLs and a curl line
 	@exec $(PY) -m runner up

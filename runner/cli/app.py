@@ -16,6 +16,7 @@ from runner import __version__
 from runner.base.errors import RunnerError
 from runner.base.settings import describe
 from runner.base.terms import ExitCode
+from runner.cli.contract import group as contract
 
 _EPILOG = (
     "Exit codes: 0 all pass - 1 a verification failed - 2 wrong usage or configuration - 3 infrastructure"
@@ -32,6 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(contract, name="contract")
 
 Variables = Annotated[
     list[str] | None,
@@ -102,6 +104,31 @@ def gate(
     from runner.cli.gate import gate as command
 
     raise typer.Exit(command(run))
+
+
+@app.command()
+def replay(
+    run: Annotated[Path, typer.Argument(help="Artifacts of one run: artifacts/<run id>.", metavar="RUN")],
+    models: Annotated[
+        Path | None, typer.Option(help="Directory with <family>/tokenizer.json, where the artifacts have none.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the reports of the replayed verdict here.")] = None,
+) -> None:
+    """Judge recorded artifacts again, oracle included: sessions + plan + ledgers -> verdict. No Docker, no network."""
+    from runner.cli.replay import replay as command
+
+    raise typer.Exit(command(run, models=models, out=out))
+
+
+@app.command()
+def merge(
+    out: Annotated[Path, typer.Argument(help="The directory to make.", metavar="OUT")],
+    runs: Annotated[list[Path], typer.Argument(help="Artifacts of the shards (SHARD=i/n).", metavar="RUN...")],
+) -> None:
+    """Make one verdict of the artifacts of many shards. A shard that is missing is named, never silence."""
+    from runner.cli.merge import merge as command
+
+    raise typer.Exit(command(out, runs))
 
 
 @app.command()

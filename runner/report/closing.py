@@ -21,14 +21,20 @@ from runner.report.text import (
     headline,
     outcome_word,
     plain,
+    remarks,
     retries_word,
+    times,
 )
 from runner.verdict.model import CellVerdict, Rule, Verdict
+from runner.verdict.timing import around
 
 _STYLES = {Outcome.PASS: "green", Outcome.NOT_APPLICABLE: "dim"}
 _MOST_CELLS = 5
 """Cells that are explained on screen; the reports have all."""
 _TAIL_LINES = 20
+_MOST_PROBLEMS = 8
+_MOST_REMARKS = 5
+"""Retries, notes and faults of one cell that are shown on screen."""
 _LOG_WIDTH = 160
 """Columns of a log; only a terminal has an edge of its own."""
 
@@ -42,8 +48,20 @@ def print_closing(verdict: Verdict, run: Path, *, stream: TextIO | None = None) 
     for cell in verdict.cells:
         if cell.outcome is Outcome.NOT_APPLICABLE:
             console.print(Text(f"{cell.cell}: not applicable: {cell.reasons[0].message}", style="dim"))
-    for problem in verdict.problems:
+    for cell in verdict.cells:
+        said = remarks(cell)
+        for remark in said[:_MOST_REMARKS]:
+            console.print(Text(plain(f"{cell.cell}: {remark}"), style="yellow"))
+        if len(said) > _MOST_REMARKS:
+            console.print(Text(f"{cell.cell}: and {len(said) - _MOST_REMARKS} more: see report.html", style="yellow"))
+    for lease in verdict.leases:
+        figures = ", ".join(f"{name} {figure}" for name, figure in times(lease))
+        if figures:
+            console.print(Text(f"{lease.family}: {figures}", style="dim"))
+    for problem in verdict.problems[:_MOST_PROBLEMS]:
         console.print(Text(plain(f"incomplete: {problem}"), style="red"))
+    if len(verdict.problems) > _MOST_PROBLEMS:
+        console.print(Text(f"incomplete: and {len(verdict.problems) - _MOST_PROBLEMS} more problems", style="red"))
     console.print(Text(headline(verdict), style="bold green" if verdict.passed else "bold red"))
     console.print(Text(f"artifacts: {run}"))
     bad = bad_cells(verdict)
@@ -81,7 +99,7 @@ def _table(verdict: Verdict) -> Table:
     table = Table(title=f"run {verdict.run_id}", title_justify="left")
     table.add_column("cell", no_wrap=True)
     table.add_column("outcome", no_wrap=True)
-    for name in ("samples", "turns", "prompt tokens", "sampled tokens", "seconds", "retries"):
+    for name in ("samples", "turns", "prompt tokens", "sampled tokens", "wall", "seconds", "retries"):
         table.add_column(name, justify="right", no_wrap=True)
     for cell in verdict.cells:
         ran = cell.outcome is not Outcome.NOT_APPLICABLE
@@ -94,6 +112,7 @@ def _table(verdict: Verdict) -> Table:
                     str(cell.turns),
                     str(cell.prompt_tokens),
                     str(cell.completion_tokens),
+                    f"{cell.wall.seconds:.1f}" if cell.wall else "",
                     f"{cell.seconds:.1f}",
                     retries_word(cell.retries),
                 )
@@ -102,6 +121,7 @@ def _table(verdict: Verdict) -> Table:
             ),
         )
     total = [cell for cell in verdict.cells if cell.outcome is not Outcome.NOT_APPLICABLE]
+    together = around(cell.wall for cell in total)
     if len(total) > 1:
         table.add_section()
         table.add_row(
@@ -111,6 +131,7 @@ def _table(verdict: Verdict) -> Table:
             str(sum(c.turns for c in total)),
             str(sum(c.prompt_tokens for c in total)),
             str(sum(c.completion_tokens for c in total)),
+            duration(together.seconds) if together else "",
             duration(sum(c.seconds for c in total)),
             str(sum(c.retry_count for c in total)),
         )

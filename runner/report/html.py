@@ -1,11 +1,12 @@
 """report.html: one static file that opens without a server, a network or a script.
 
-The template holds the looks; what is shown is prepared here, so that the page shows nothing that verdict.json lacks.
+The templates hold the looks; what is shown is prepared here. Verdict and figures are those of verdict.json; the turns
+are read from the evidence of the samples, where the caller has it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -14,6 +15,7 @@ from runner.base.events import PhaseEvent
 from runner.base.terms import Lane, Outcome
 from runner.ledger.records import Finding
 from runner.plan.model import Plan, PlannedCell, PlannedLease
+from runner.report.chart import lease_chart, turn_bars
 from runner.report.text import (
     EXPECTED,
     bad_cells,
@@ -21,14 +23,17 @@ from runner.report.text import (
     headline,
     marked,
     outcome_word,
+    parted,
     plain,
     retries_word,
-    visible,
+    spelled,
 )
-from runner.verdict.model import CellVerdict, Verdict
+from runner.report.turns import Session, worst
+from runner.verdict.model import CellVerdict, SampleVerdict, Verdict
+from runner.verdict.timing import around
 
-MOST_FINDINGS = 20
-"""Findings that are shown of one sample; the ledger has all."""
+MOST_FINDINGS = 40
+"""Different findings that are shown of one cell; the ledger has all."""
 
 _TONES = {
     Outcome.PASS: "good",
@@ -48,41 +53,45 @@ class Row:
     cells: list[CellVerdict | None] = field(default_factory=list)
 
 
-def html(plan: Plan, verdict: Verdict, phases: Sequence[PhaseEvent] = ()) -> str:
-    """The page. `phases` are the steps of the stack with their durations, where the caller has them."""
-    environment = Environment(
-        loader=PackageLoader("runner.report", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(
-        duration=lambda seconds: duration(seconds).replace(" ", "\u00a0"),
-        plain=plain,
-        outcome_word=outcome_word,
-        retries=retries_word,
-        visible=visible,
-        tone=tone,
-        anchor=anchor,
-    )
+def html(
+    plan: Plan,
+    verdict: Verdict,
+    phases: Sequence[PhaseEvent] = (),
+    sessions: Mapping[tuple[str, int], Session] | None = None,
+) -> str:
+    """The page.
+
+    Args:
+        phases: steps of the stack with their durations, where the caller has them.
+        sessions: turns by cell and sample index, where the caller has them.
+    """
     driven = [cell for cell in verdict.cells if cell.outcome is not Outcome.NOT_APPLICABLE]
-    return environment.get_template("report.html.jinja").render(
-        plan=plan,
-        verdict=verdict,
-        headline=headline(verdict),
-        lanes=list(Lane),
-        rows=matrix(plan, verdict),
-        cells=sorted(driven, key=lambda cell: (not cell.failed, cell.outcome is Outcome.PASS)),
-        left_out=[cell for cell in verdict.cells if cell.outcome is Outcome.NOT_APPLICABLE],
-        bad=len(bad_cells(verdict)),
-        planned={str(cell.id): cell for cell in plan.cells},
-        expected=EXPECTED,
-        marked=marked,
-        shown=shown_findings,
-        slowest=max((sample.seconds for cell in driven for sample in cell.samples), default=0.0),
-        phases=[phase for phase in phases if phase.seconds is not None],
-        most=MOST_FINDINGS,
+    charts = [lease_chart(lease, [c for c in driven if c.family == lease.family]) for lease in verdict.leases]
+    return (
+        _environment()
+        .get_template("report.html.jinja")
+        .render(
+            plan=plan,
+            verdict=verdict,
+            headline=headline(verdict),
+            lanes=list(Lane),
+            rows=matrix(plan, verdict),
+            cells=sorted(driven, key=lambda cell: (not cell.failed, cell.outcome is Outcome.PASS)),
+            left_out=[cell for cell in verdict.cells if cell.outcome is Outcome.NOT_APPLICABLE],
+            bad=len(bad_cells(verdict)),
+            whole=around(cell.wall for cell in driven),
+            planned={str(cell.id): cell for cell in plan.cells},
+            expected=EXPECTED,
+            marked=marked,
+            parted=parted,
+            grouped=grouped,
+            session=lambda cell, sample: (sessions or {}).get((cell.cell, sample.index), Session()),
+            turn_bars=turn_bars,
+            concerns=concerns,
+            charts=[chart for chart in charts if chart],
+            phases=[phase for phase in phases if phase.seconds is not None],
+            most=MOST_FINDINGS,
+        )
     )
 
 
@@ -99,6 +108,8 @@ def matrix(plan: Plan, verdict: Verdict) -> list[Row]:
 
 def tone(cell: CellVerdict) -> str:
     """The colour of a cell: good, idle, warn or bad. A failed check is bad whatever the outcome."""
+    if cell.passed_on_retry:
+        return "retried"
     return "bad" if cell.failed else _TONES.get(cell.outcome, "bad")
 
 
@@ -107,10 +118,49 @@ def anchor(cell: CellVerdict | PlannedCell) -> str:
     return f"cell-{cell.family}-{cell.lane}-{cell.scenario}"
 
 
-def shown_findings(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings of one sample that are shown, hard ones first."""
+@dataclass(frozen=True)
+class Found:
+    """One finding with the samples that show exactly this."""
+
+    finding: Finding
+    samples: list[int]
+
+
+def grouped(cell: CellVerdict) -> list[Found]:
+    """The different findings of a cell, hard ones first; what several samples show is there once."""
+    groups: dict[str, Found] = {}
+    for sample in cell.samples:
+        for finding in sample.findings:
+            groups.setdefault(finding.model_dump_json(), Found(finding, [])).samples.append(sample.index)
     order = {"hard": 0, "soft": 1, "note": 2}
-    return sorted(findings, key=lambda finding: order[finding.severity])[:MOST_FINDINGS]
+    return sorted(groups.values(), key=lambda found: (order[found.finding.severity], found.finding.diff is None))
+
+
+def concerns(sample: SampleVerdict, turn: int) -> str:
+    """The worst severity of the sample's findings on this turn, or an empty string."""
+    return worst([(finding.turn, finding.severity.value) for finding in sample.findings], turn)
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("runner.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        duration=lambda seconds: duration(seconds).replace(" ", "\u00a0"),
+        plain=plain,
+        lined=lambda text: plain(text).replace("\n", "\u21b5"),
+        outcome_word=outcome_word,
+        retries=retries_word,
+        spelled=spelled,
+        tone=tone,
+        anchor=anchor,
+        count=lambda number: f"{number:,}".replace(",", "\u202f"),
+    )
+    return environment
 
 
 def _lease_note(lease: PlannedLease | None) -> str:

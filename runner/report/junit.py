@@ -20,6 +20,7 @@ from runner.report.text import (
     headline,
     outcome_word,
     plain,
+    remarks,
     retries_word,
 )
 from runner.verdict.model import CellVerdict, Verdict
@@ -49,7 +50,11 @@ def write_junit(verdict: Verdict, path: Path) -> None:
 
 
 def _testcase(cell: CellVerdict) -> TestCase:
-    case = TestCase(cell.cell, classname=f"{cell.family}.{cell.lane}", time=round(cell.seconds, 3))
+    case = TestCase(
+        cell.cell,
+        classname=f"{cell.family}.{cell.lane}",
+        time=round(cell.wall.seconds if cell.wall else cell.seconds, 3),
+    )
     first = cell.reasons[0].message if cell.reasons else ""
     if cell.outcome is Outcome.NOT_APPLICABLE:
         case.result = [Skipped(_xml(first))]
@@ -59,11 +64,12 @@ def _testcase(cell: CellVerdict) -> TestCase:
         result = kind(_xml(first), outcome_word(cell))
         result.text = _xml(_details(cell))
         case.result = [result]
-    case.system_out = _xml(
+    said = (
         f"outcome {outcome_word(cell)}; samples {cell.completed_samples}/{cell.planned_samples}; turns {cell.turns};"
         f" prompt tokens {cell.prompt_tokens}; sampled tokens {cell.completion_tokens};"
         f" retries {retries_word(cell.retries)}"
     )
+    case.system_out = _xml("\n".join([said, *remarks(cell)]))
     return case
 
 

@@ -14,7 +14,9 @@ from runner.report.text import (
     headline,
     outcome_word,
     plain,
+    remarks,
     retries_word,
+    times,
 )
 from runner.verdict.model import CellVerdict, Verdict
 
@@ -25,6 +27,8 @@ MOST_ANNOTATIONS = 10
 
 _MARKS = {Outcome.PASS: "✅", Outcome.NOT_APPLICABLE: "➖", Outcome.INFRA: "🔌", Outcome.INCOMPLETE: "❓"}
 _MOST_CHARS = 2000
+_MOST_REMARKS = 10
+"""Retries, notes and faults of one cell that are shown here."""
 _CUT = "\n_The rest is left out here; report.html in the artifacts has everything._\n"
 
 
@@ -39,19 +43,27 @@ def summary(verdict: Verdict, limit: int = LIMIT_BYTES) -> str:
 
 
 def github_annotations(verdict: Verdict) -> list[str]:
-    """GitHub workflow commands, at most ten: one per cell that did not pass, the last one for those left over."""
-    lines = [_annotation("run", problem) for problem in verdict.problems]
+    """GitHub workflow commands, at most ten: errors, then passes that needed retries; the last for those left over."""
+    lines = [_annotation("error", "run", problem) for problem in verdict.problems]
     for cell in bad_cells(verdict):
         message = cell.reasons[0].message if cell.reasons else ""
-        lines.append(_annotation(f"{cell.cell}: {outcome_word(cell)}", f"{message}\n{cell.reproduce}"))
+        lines.append(_annotation("error", f"{cell.cell}: {outcome_word(cell)}", f"{message}\n{cell.reproduce}"))
+    for cell in verdict.cells:
+        if cell.passed_on_retry:
+            said = "\n".join([f"retries {retries_word(cell.retries)}", *cell.retried])
+            lines.append(_annotation("warning", f"{cell.cell}: {outcome_word(cell)}", said))
     if len(lines) > MOST_ANNOTATIONS:
         rest = len(lines) - MOST_ANNOTATIONS + 1
-        lines = [*lines[: MOST_ANNOTATIONS - 1], _annotation("more", f"{rest} more; see report.html in the artifacts")]
+        level = "error" if lines[MOST_ANNOTATIONS - 1].startswith("::error") else "warning"
+        lines = [
+            *lines[: MOST_ANNOTATIONS - 1],
+            _annotation(level, "more", f"{rest} more; see report.html in the artifacts"),
+        ]
     return lines
 
 
-def _annotation(title: str, message: str) -> str:
-    return f"::error title={_property(title)}::{_data(plain(message)[:_MOST_CHARS].rstrip())}"
+def _annotation(level: str, title: str, message: str) -> str:
+    return f"::{level} title={_property(title)}::{_data(plain(message)[:_MOST_CHARS].rstrip())}"
 
 
 def _data(text: str) -> str:
@@ -67,13 +79,23 @@ def _parts(verdict: Verdict) -> Iterator[str]:
     for problem in verdict.problems:
         yield f"- **incomplete**: {_cell(problem)}\n"
     yield (
-        "| cell | outcome | samples | turns | prompt tokens | sampled tokens | time | retries |\n"
-        "|---|---|--:|--:|--:|--:|--:|--:|\n"
+        "| cell | outcome | samples | turns | prompt tokens | sampled tokens | wall | seconds | retries |\n"
+        "|---|---|--:|--:|--:|--:|--:|--:|--:|\n"
     )
     for cell in verdict.cells:
         yield _row(cell)
     for cell in bad_cells(verdict):
         yield _section(cell)
+    remarked = [cell for cell in verdict.cells if remarks(cell)]
+    if remarked:
+        yield "\n### Retries and notes\n\n"
+    for cell in remarked:
+        yield _remarks(cell)
+    timed = [lease for lease in verdict.leases if times(lease)]
+    if timed:
+        yield "\n### Where the time went\n\n"
+    for lease in timed:
+        yield f"- `{lease.family}`: {_cell(', '.join(f'{name} {figure}' for name, figure in times(lease)))}\n"
     left_out = [cell for cell in verdict.cells if cell.outcome is Outcome.NOT_APPLICABLE]
     if left_out:
         yield "\n### Not applicable\n\n"
@@ -81,13 +103,22 @@ def _parts(verdict: Verdict) -> Iterator[str]:
         yield f"- `{cell.cell}`: {_cell(cell.reasons[0].message)}\n"
 
 
+def _remarks(cell: CellVerdict) -> str:
+    said = remarks(cell)
+    lines = [f"- `{cell.cell}`: {outcome_word(cell)}", *(f"  - {_cell(remark)}" for remark in said[:_MOST_REMARKS])]
+    if len(said) > _MOST_REMARKS:
+        lines.append(f"  - and {len(said) - _MOST_REMARKS} more: see report.html")
+    return "\n".join(lines) + "\n"
+
+
 def _row(cell: CellVerdict) -> str:
     mark = _MARKS.get(cell.outcome, "❌")
     if cell.outcome is Outcome.NOT_APPLICABLE:
-        return f"| `{cell.cell}` | {mark} {cell.outcome} | | | | | | |\n"
+        return f"| `{cell.cell}` | {mark} {cell.outcome} | | | | | | | |\n"
     return (
         f"| `{cell.cell}` | {mark} {outcome_word(cell)} | {cell.completed_samples}/{cell.planned_samples} |"
-        f" {cell.turns} | {cell.prompt_tokens} | {cell.completion_tokens} | {duration(cell.seconds)} |"
+        f" {cell.turns} | {cell.prompt_tokens} | {cell.completion_tokens} |"
+        f" {duration(cell.wall.seconds) if cell.wall else ''} | {duration(cell.seconds)} |"
         f" {_cell(retries_word(cell.retries))} |\n"
     )
 

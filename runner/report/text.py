@@ -7,7 +7,7 @@ import unicodedata
 
 from runner.base.terms import Outcome
 from runner.ledger.records import Finding, Severity, TokenDiff
-from runner.verdict.model import CellVerdict, Rule, Verdict
+from runner.verdict.model import CellVerdict, LeaseTiming, Rule, Verdict
 
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
@@ -93,10 +93,51 @@ def first_finding(cell: CellVerdict) -> tuple[int, Finding] | None:
 
 def visible(text: str) -> str:
     """The text in quotes, with white space and control characters spelt out: one lost newline is what we look for."""
+    return f'"{spelled(text)}"'
+
+
+def spelled(text: str) -> str:
+    """As `visible`, without the quotes."""
     escaped = (
         text.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r").replace('"', '\\"')
     )
-    return '"' + "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in escaped) + '"'
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in escaped)
+
+
+def parted(text: str, other: str) -> tuple[str, str, str]:
+    """A text as what it begins with in common with the other, what differs, and what it ends with in common."""
+    shorter = min(len(text), len(other))
+    start = next((index for index in range(shorter) if text[index] != other[index]), shorter)
+    rest = shorter - start
+    end = next((index for index in range(rest) if text[-1 - index] != other[-1 - index]), rest)
+    return text[:start], text[start : len(text) - end], text[len(text) - end :]
+
+
+def remarks(cell: CellVerdict) -> list[str]:
+    """What must be seen beside the outcome, also of a cell that passed: faults put in, retries, notes."""
+    return [
+        *(f"fault put in: {fault}" for fault in cell.faults),
+        *(f"retried: {attempt}" for attempt in cell.retried),
+        *(f"note: {note}" for note in cell.notes),
+    ]
+
+
+def times(lease: LeaseTiming) -> list[tuple[str, str]]:
+    """The times of a lease in words, name and duration; what was not recorded is left out."""
+    known = [
+        ("boot", lease.boot_seconds),
+        ("verify", lease.verify_seconds),
+        ("collect", lease.collect_seconds),
+        ("remove", lease.remove_seconds),
+        *((lane.lane.value, lane.wall.seconds) for lane in lease.lanes),
+    ]
+    shown = [(name, duration(seconds)) for name, seconds in known if seconds is not None]
+    if lease.together and len(lease.lanes) > 1:
+        longest = max(lease.lanes, key=lambda lane: lane.wall.seconds)
+        ratio = lease.together.seconds / longest.wall.seconds if longest.wall.seconds else 1.0
+        together = f"{duration(lease.together.seconds)} ({ratio:.2f} x the longest, {longest.lane})"
+        shown.append((f"all {len(lease.lanes)} lanes", together))
+    return shown
 
 
 def marked(ids: list[int], other: list[int]) -> list[tuple[int, bool]]:

@@ -20,6 +20,7 @@ from runner.report.closing import print_closing
 from runner.report.html import html
 from runner.report.junit import write_junit
 from runner.report.summary import github_annotations, summary
+from runner.report.turns import read_session
 from runner.verdict.artifacts import PLAN_NAME, VERDICT_NAME
 from runner.verdict.model import Verdict
 
@@ -66,13 +67,23 @@ def write_reports(
     return written
 
 
-def write_files(plan: Plan, verdict: Verdict, run: Path, *, phases: Sequence[PhaseEvent] = ()) -> Written:
-    """Write verdict.json, junit.xml, summary.md and report.html into the run's directory."""
+def write_files(
+    plan: Plan, verdict: Verdict, run: Path, *, phases: Sequence[PhaseEvent] = (), evidence: Path | None = None
+) -> Written:
+    """Write verdict.json, junit.xml, summary.md and report.html into the run's directory.
+
+    `evidence` is where the sessions lie that the page shows; the run's own directory by default.
+    """
+    sessions = {
+        (cell.cell, sample.index): read_session(evidence or run, cell, sample)
+        for cell in verdict.cells
+        for sample in cell.samples
+    }
     return Written(
         verdict=_put(run / VERDICT_NAME, verdict.model_dump_json(indent=2) + "\n"),
         junit=_place(run / JUNIT_NAME, lambda part: write_junit(verdict, part)),
         summary=_put(run / SUMMARY_NAME, summary(verdict)),
-        html=_put(run / HTML_NAME, html(plan, verdict, phases)),
+        html=_put(run / HTML_NAME, html(plan, verdict, phases, sessions)),
     )
 
 

@@ -1,20 +1,25 @@
-"""Finds plan and ledgers in a run's directory. The only part of the verdict that touches files."""
+"""Finds plan, ledgers and verdict in a run's directory, or in each shard of a merged one. Writes nothing."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from runner.base.errors import ConfigurationError
+from runner.base.errors import ConfigurationError, IncompleteError
 from runner.ledger.paths import LEDGERS, lease_cell
 from runner.ledger.reader import Ledger, read_ledger
 from runner.plan.model import SCHEMA_VERSION, Plan
 from runner.verdict.gate import decide
+from runner.verdict.merge import Part, merge
+from runner.verdict.model import SCHEMA_VERSION as VERDICT_SCHEMA
 from runner.verdict.model import Verdict
 
 PLAN_NAME = "plan.json"
 VERDICT_NAME = "verdict.json"
+SHARDS = "shards"
+"""In a merged run: one directory per shard, each with the artifacts of its run."""
 
 
 def load_plan(run: Path) -> Plan:
@@ -52,14 +57,53 @@ def load_ledgers(run: Path) -> dict[str, list[Ledger]]:
     return found
 
 
+def load_recorded(run: Path) -> Verdict | None:
+    """The verdict that the run wrote down itself, or None where it wrote none.
+
+    Raises:
+        IncompleteError: there is one, and it is not whole or of another version.
+    """
+    path = run / VERDICT_NAME
+    try:
+        verdict = Verdict.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        first = str(error).splitlines()[0]
+        raise IncompleteError(f"{path} is not a verdict of schema version {VERDICT_SCHEMA}: {first}") from error
+    if verdict.schema_version != VERDICT_SCHEMA:
+        raise IncompleteError(
+            f"{path} has schema version {verdict.schema_version}; this version reads {VERDICT_SCHEMA}"
+        )
+    return verdict
+
+
+def load_shards(run: Path) -> list[Path]:
+    """The shards of a merged run, empty for a run of its own."""
+    return sorted(path.parent for path in (run / SHARDS).glob(f"*/{PLAN_NAME}"))
+
+
 def load_run(run: Path) -> tuple[Plan, Verdict]:
     """Plan and verdict of the run in this directory; the verdict is decided anew, not read.
 
     Raises:
-        ConfigurationError: there is no plan that can be read.
+        ConfigurationError: there is no plan that can be read, or the shards do not belong together.
     """
+    shards = load_shards(run)
+    if shards:
+        return merged(run, shards, [load_run(shard) for shard in shards])
     plan = load_plan(run)
     return plan, decide(plan, load_ledgers(run))
+
+
+def merged(run: Path, shards: Sequence[Path], judged: Sequence[tuple[Plan, Verdict]]) -> tuple[Plan, Verdict]:
+    """Plan and verdict of a merged run, from those of its shards in the same order."""
+    return merge(
+        [
+            Part(str(shard.relative_to(run)), plan, verdict)
+            for shard, (plan, verdict) in zip(shards, judged, strict=True)
+        ]
+    )
 
 
 def _relative(path: Path, run: Path) -> Ledger:

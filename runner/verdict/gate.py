@@ -85,6 +85,12 @@ def decide(plan: Plan, ledgers: Mapping[str, Sequence[Ledger]]) -> Verdict:
     )
 
 
+def with_problems(verdict: Verdict, problems: Sequence[str]) -> Verdict:
+    """The verdict with more problems of the run as a whole, and the exit code that follows."""
+    every = [*verdict.problems, *problems]
+    return verdict.model_copy(update={"problems": every, "exit_code": exit_code(verdict.cells, every)})
+
+
 def exit_code(cells: Sequence[CellVerdict], problems: Sequence[str] = ()) -> ExitCode:
     """The process exit code for these cells; the precedence is in the module's docstring."""
     outcomes = {cell.outcome for cell in cells}

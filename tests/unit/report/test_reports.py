@@ -90,6 +90,7 @@ class TestClosing:
             "30",
             "8111",
             "822",
+            "22.5",
             "65.0",
             "2 (length 2)",
         ]
@@ -131,6 +132,23 @@ class TestClosing:
     def test_markup_in_a_message_is_printed_as_it_is(self, make_cell: MakeCell) -> None:
         assert "[red]r[/red]" in closing(one_cell(make_cell(outcome=Outcome.HARD, message=NASTY)))
 
+    def test_retries_and_notes_of_a_cell_that_passed_are_shown_and_the_times_of_the_lease(
+        self, verdict: Verdict
+    ) -> None:
+        text = closing(verdict)
+        assert "qwen3/v1-openai/baseline: retried: sample 1 turn 4: retry 2 after length" in text
+        assert "qwen3/v1-openai/baseline: note: the session could not be closed" in text
+        assert "boot 46.0 s, verify 30.0 s" in text
+        assert "all 2 lanes 30.0 s (1.33 x the longest, v1-openai)" in text
+
+    def test_what_is_wrong_with_the_run_is_not_more_than_a_screen(self) -> None:
+        problems = [f"problem {number}" for number in range(30)]
+        verdict = Verdict(run_id="run", exit_code=ExitCode.INCOMPLETE, problems=problems, cells=[])
+        text = closing(verdict)
+        assert "problem 7" in text
+        assert "problem 8" not in text
+        assert "and 22 more problems" in text
+
     def test_a_run_without_evidence_as_a_whole_says_so(self) -> None:
         verdict = Verdict(run_id="run", exit_code=ExitCode.INCOMPLETE, problems=["nothing was verified"], cells=[])
         assert "incomplete: nothing was verified" in closing(verdict)
@@ -169,6 +187,15 @@ class TestJUnit:
         (case,) = self.read(verdict, plan, tmp_path).values()
         assert case.find("error") is not None
 
+    def test_a_pass_on_retry_shows_its_retries_and_notes(self, verdict: Verdict, plan: Plan, tmp_path: Path) -> None:
+        case = self.read(verdict, plan, tmp_path)["qwen3/v1-openai/baseline"]
+        said = str(case.findtext("system-out"))
+        assert "outcome pass (on retry)" in said
+        assert "retries 2 (length 2)" in said
+        assert "retried: sample 1 turn 4: retry 1 after length" in said
+        assert "note: the session could not be closed" in said
+        assert case.get("time") == "22.5"
+
     def test_characters_that_xml_cannot_hold_do_not_break_the_file(
         self, make_cell: MakeCell, plan: Plan, tmp_path: Path
     ) -> None:
@@ -185,6 +212,11 @@ class TestSummary:
         for cell in verdict.cells:
             assert f"| `{cell.cell}` |" in text
         assert len(re.findall(r"^### `", text, flags=re.MULTILINE)) == 4
+        assert (
+            "- `qwen3/v1-openai/baseline`: pass (on retry)\n  - retried: sample 1 turn 4: retry 1 after length" in text
+        )
+        assert "  - note: the session could not be closed" in text
+        assert "- `qwen3`: boot 46.0 s, verify 30.0 s" in text
         assert "first difference at token 57" in text
         assert "- `minimax_m27/v2-anthropic/baseline`: the family opts out" in text
 
@@ -204,9 +236,13 @@ class TestSummary:
 class TestAnnotations:
     def test_there_is_one_per_cell_that_did_not_pass_each_on_one_line(self, verdict: Verdict) -> None:
         lines = github_annotations(verdict)
-        assert len(lines) == 4
+        assert [line.split(" ", 1)[0] for line in lines] == ["::error"] * 4 + ["::warning"]
         assert lines[0].startswith(
             "::error title=qwen3/v2-openai/baseline%3A hard::1 hard mismatch in 1 of 2 samples%0A"
+        )
+        assert lines[4] == (
+            "::warning title=qwen3/v1-openai/baseline%3A pass (on retry)::retries 2 (length 2)"
+            "%0Asample 1 turn 4: retry 1 after length%0Asample 1 turn 4: retry 2 after length"
         )
 
     @pytest.mark.parametrize(("number", "expected"), [(0, 0), (1, 1), (10, 10), (11, 10), (50, 10)])
@@ -270,7 +306,8 @@ class TestPage:
         text = html(plan, verdict)
         assert '<span class="want">198</span>' in text
         assert '<span class="seen">872</span>' in text
-        assert "&lt;|im_end|&gt;\\nuser" in text
+        assert '&lt;|im_end|&gt;<mark class="want">\\n</mark>user' in text
+        assert '&lt;|im_end|&gt;<mark class="seen">∅</mark>user' in text
 
     def test_it_shows_reasons_times_retries_versions_and_the_way_to_run_it_again(
         self, plan: Plan, verdict: Verdict
@@ -287,6 +324,13 @@ class TestPage:
             "deprecated",
         ):
             assert said in text
+
+    def test_a_finding_that_several_samples_show_is_there_once(self, make_cell: MakeCell, plan: Plan) -> None:
+        cell = make_cell(outcome=Outcome.HARD)
+        cell.samples = [cell.samples[0].model_copy(update={"index": index}) for index in (0, 2, 3)]
+        text = html(plan, one_cell(cell))
+        assert text.count("the newline is lost") == 1
+        assert "samples 0, 2, 3, turn 3 (tool)" in text
 
     def test_what_a_model_prints_stays_text(self, make_cell: MakeCell, plan: Plan) -> None:
         text = html(plan, one_cell(make_cell(outcome=Outcome.HARD, message=NASTY, log_tail=[NASTY], notes=[NASTY])))
