@@ -18,6 +18,7 @@ from session_server.tito.families import FAMILIES, Encoder, find
 from session_server.tito.loading import bind
 from session_server.tito.vocabulary import Vocabulary
 from session_testing.families import END, checkpoint
+from session_testing.tokenizers import byte_level, sentencepiece_like
 
 ALL = sorted(FAMILIES)
 TOOLS = [
@@ -50,12 +51,15 @@ TAILS: dict[str, list[dict[str, Any]]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def codecs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Codec]:
+KINDS = {"byte level": byte_level, "sentencepiece like": sentencepiece_like}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def codecs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Codec]:
     root = tmp_path_factory.mktemp("families")
     made = {}
     for name in ALL:
-        path = checkpoint(name, root / name)
+        path = checkpoint(name, root / name, KINDS[request.param])
         settings = Settings(engine_url="http://engine:30000", core_version="v2", tokenizer_path=path, tito_model=name)
         made[name] = bind(find(name), Vocabulary.load(path, trust_remote_code=False), settings)
     return made

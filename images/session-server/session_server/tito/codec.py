@@ -128,10 +128,11 @@ class Codec:
             if position.parent is None:
                 text = self._renderer.render(position.tail, tools=tools, add_generation_prompt=True, kwargs=kwargs)
                 return self._checked(self.vocabulary.encode(text))
-            tail = self._checked(self.vocabulary.encode(self._tail_text(position, tools=tools, kwargs=kwargs)))
+            stored = self.join(position.parent.token_ids)
+            text = self._tail_text(position, tools=tools, kwargs=kwargs)
         except RenderError as error:
             raise InvalidError(str(error)) from error
-        return self.join(position.parent.token_ids) + tail
+        return stored + self._checked(self.vocabulary.encode_behind(stored[-1] if stored else None, text))
 
     def join(self, stored: TokenIds) -> TokenIds:
         """`stored` as the family's template would leave it before the next message."""

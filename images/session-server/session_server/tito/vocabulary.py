@@ -32,10 +32,14 @@ class Vocabulary:
         self._backend = getattr(tokenizer, "backend_tokenizer", None)
         self.size = size
         self.layers = layers
-        special = {int(token_id) for token_id in tokenizer.all_special_ids}
-        special |= {int(token_id) for token_id, token in tokenizer.added_tokens_decoder.items() if token.special}
-        self.special_ids = frozenset(special)
+        special = zip(tokenizer.all_special_ids, tokenizer.all_special_tokens, strict=True)
+        self._special_texts = {int(token_id): str(token) for token_id, token in special}
+        self._special_texts |= {
+            int(token_id): token.content for token_id, token in tokenizer.added_tokens_decoder.items() if token.special
+        }
+        self.special_ids = frozenset(self._special_texts)
         self._check_backend()
+        self._anchor_id = min(self.special_ids, default=None)
 
     @classmethod
     def load(cls, directory: Path, *, trust_remote_code: bool) -> Vocabulary:
@@ -78,6 +82,19 @@ class Vocabulary:
         """Ids of `text`, `[n_tokens]`; special tokens written in it count, none is added."""
         return pack(self._encode(text))
 
+    def encode_behind(self, last_id: int | None, text: str) -> TokenIds:
+        """Ids of `text` where it stands behind the token `last_id`, `[n_tokens]`.
+
+        Text alone and text behind something can be cut differently: SentencePiece-like tokenizers put a space before
+        the first word. So `text` is encoded behind a special token, which nothing merges with: the last one if it is
+        special, else any.
+        """
+        anchor_id = last_id if last_id in self.special_ids else self._anchor_id
+        if anchor_id is None:
+            return self.encode(text)
+        ids = self._encode(self._special_texts[anchor_id] + text)
+        return pack(ids[1:]) if ids and ids[0] == anchor_id else self.encode(text)
+
     def decode(self, token_ids: list[int], skip_special_tokens: bool = False) -> str:
         """Text of `token_ids` with nothing cleaned up."""
         if self._backend is not None:
@@ -94,7 +111,7 @@ class Vocabulary:
         Raises:
             TokenizerError: the tokenizer does not have it as a single token.
         """
-        ids = self._encode(token)
+        ids = self.encode_behind(None, token).tolist()
         if len(ids) != 1:
             raise TokenizerError(f"the tokenizer has no single token {token!r} (it encodes to {ids})")
         return ids[0]

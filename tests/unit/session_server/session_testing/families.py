@@ -5,7 +5,11 @@ The templates here are short stand-ins for GLM-4.7's, Nemotron 3's and Kimi K2.6
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+
+from session_server.tito.package import template_text
+from tokenizers import Tokenizer
 
 from session_testing.tokenizers import QWEN_PLAIN, QWEN_SPECIALS, byte_level, save
 
@@ -106,21 +110,25 @@ END = {
 """The token with which a family's model ends a turn."""
 
 
-def checkpoint(family: str, directory: Path) -> Path:
-    """Write a checkpoint directory for `family`."""
-    if family == "glm47":
-        return save(byte_level(GLM_SPECIALS, THINK), directory, eos="<|endoftext|>", chat_template=GLM)
-    if family == "nemotron3":
-        return save(byte_level(QWEN_SPECIALS, QWEN_PLAIN), directory, eos="<|im_end|>", chat_template=NEMOTRON)
-    if family in ("kimi25", "kimi26", "default"):
-        from session_server.tito.package import template_text
+Maker = Callable[[tuple[str, ...], tuple[str, ...]], Tokenizer]
 
-        template = template_text("kimi_k25_fixed.jinja")
-        return save(byte_level(KIMI_SPECIALS, THINK), directory, eos="[EOS]", chat_template=template)
-    if family.startswith("minimax"):
-        return save(byte_level(MINIMAX_SPECIALS, THINK), directory, eos="[e~[")
-    if family.startswith("deepseek"):
-        return save(byte_level(DEEPSEEK_SPECIALS, THINK), directory, eos="<｜end▁of▁sentence｜>")
-    if family == "inkling":
-        return save(byte_level(INKLING_SPECIALS), directory, eos="<|content_model_end_sampling|>")
-    return save(byte_level(QWEN_SPECIALS, QWEN_PLAIN), directory, eos="<|im_end|>")
+
+def checkpoint(family: str, directory: Path, make: Maker = byte_level) -> Path:
+    """Write a checkpoint directory for `family`, its tokenizer made by `make`."""
+    specials: tuple[str, ...] = QWEN_SPECIALS
+    plain: tuple[str, ...] = QWEN_PLAIN
+    template = None
+    if family == "glm47":
+        specials, plain, template = GLM_SPECIALS, THINK, GLM
+    elif family == "nemotron3":
+        template = NEMOTRON
+    elif family in ("kimi25", "kimi26", "default"):
+        specials, plain, template = KIMI_SPECIALS, THINK, template_text("kimi_k25_fixed.jinja")
+    elif family.startswith("minimax"):
+        specials, plain = MINIMAX_SPECIALS, THINK
+    elif family.startswith("deepseek"):
+        specials, plain = DEEPSEEK_SPECIALS, THINK
+    elif family == "inkling":
+        specials, plain = INKLING_SPECIALS, ()
+    eos = "<|endoftext|>" if family == "glm47" else "[EOS]" if specials is KIMI_SPECIALS else END[family]
+    return save(make(specials, plain), directory, eos=eos, chat_template=template)

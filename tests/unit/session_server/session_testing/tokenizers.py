@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import string
 from pathlib import Path
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -59,3 +60,20 @@ def save(
 def qwen_checkpoint(directory: Path) -> Path:
     """A checkpoint directory with Qwen's tokens."""
     return save(byte_level(QWEN_SPECIALS, QWEN_PLAIN), directory, eos="<|im_end|>")
+
+
+def sentencepiece_like(specials: tuple[str, ...], plain: tuple[str, ...] = ()) -> Tokenizer:
+    """A BPE tokenizer that writes spaces as `▁` and puts one before the first word, as SentencePiece does."""
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="first", split=True)
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.Fuse(), decoders.Strip(content=" ", left=1)]
+    )
+    alphabet = sorted({char for line in CORPUS for char in line} | set(string.printable) | {"▁"})
+    trainer = trainers.BpeTrainer(
+        vocab_size=500, initial_alphabet=alphabet, special_tokens=["<unk>"], show_progress=False
+    )
+    tokenizer.train_from_iterator(CORPUS, trainer)
+    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in specials])
+    tokenizer.add_tokens([AddedToken(token, special=False, normalized=False) for token in plain])
+    return tokenizer
