@@ -170,7 +170,8 @@ def _tools(
     forms = {
         "as_sent": as_sent(recorded, sent),
         "recorded": recorded,
-        "sglang": [_dumped(tool) for tool in recorded],
+        "sglang": [{**tool, "defer_loading": None} for tool in as_sent(recorded, sent)],
+        "sglang with all defaults": [_dumped(tool) for tool in recorded],
     }
     for name, tools in forms.items():
         if canon.ids(first.request.messages, tools, prompt=True) == first.input_ids:
@@ -208,7 +209,7 @@ def _without(tool: JsonObject, keys: frozenset[str]) -> JsonObject:
 
 
 def _dumped(tool: JsonObject) -> JsonObject:
-    """A tool as SGLang's own model prints it, defaults included."""
+    """A tool as SGLang 0.5.16 prints it: its own key order, defaults included. 0.5.23 only adds `defer_loading`."""
     inner = _function(tool)
     printed: JsonObject = {key: inner.get(key) for key in ("description", "name", "parameters")}
     printed["strict"] = False

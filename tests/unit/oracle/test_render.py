@@ -97,22 +97,32 @@ def test_a_forced_call_differs_in_its_serialization_and_in_nothing_else(messages
     assert [finding.turn for finding in rendered] == [1, 3, 5]
 
 
-def test_how_a_server_prints_tools_is_found_and_told(session: Case) -> None:
+REORDERED = (
+    '"name": "get_weather", "description": "Get the current weather in a city."',
+    '"description": "Get the current weather in a city.", "name": "get_weather"',
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "form"),
+    [
+        ([('"strict": false}}', '"strict": false}, "defer_loading": null}')], "'sglang'"),
+        ([('"strict": false}}', '"strict": false}, "defer_loading": null}'), REORDERED], "'sglang with all defaults'"),
+    ],
+)
+def test_how_a_server_prints_tools_is_found_and_told(session: Case, changes: list[tuple[str, str]], form: str) -> None:
     def alter(snapshot: Snapshot) -> None:
         for record in snapshot["records"]:
             prompt = record["request"]["input_ids"]
             text = session.tokens.decode(prompt)
-            printed = text.replace('"strict": false}}', '"strict": false}, "defer_loading": null}')
-            printed = printed.replace(
-                '"name": "get_weather", "description": "Get the current weather in a city."',
-                '"description": "Get the current weather in a city.", "name": "get_weather"',
-            )
-            assert printed != text
-            prompt[:] = session.tokens.encode(printed)
+            for old, new in changes:
+                assert old in text
+                text = text.replace(old, new)
+            prompt[:] = session.tokens.encode(text)
 
     findings = [finding for finding in session.judged(alter) if finding.check == "render"]
     assert [(finding.type, finding.severity) for finding in findings] == [("tool_form", Severity.NOTE)]
-    assert "'sglang'" in findings[0].message
+    assert form in findings[0].message
 
 
 def test_a_first_prompt_of_no_known_form_is_told_with_its_difference(session: Case) -> None:
