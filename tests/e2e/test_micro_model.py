@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.e2e.conftest import ROOT, Stack, run_module
+from runner.cli.stacks import ROOT
+from tests.e2e.conftest import Stack, run_module
 
 
 def test_the_micro_model_calls_answers_and_stops_well_enough(stack: Stack, tmp_path: Path) -> None:
