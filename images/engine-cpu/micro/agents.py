@@ -56,7 +56,7 @@ class Agent:
     def system(self) -> None:
         """Open the dialogue."""
         if self.held:
-            self.tools = self.rng.choice(wordings.tools(held=True))
+            self.tools = (self.rng.choice(wordings.tools()),)
         self.add("system", self.words(wordings.SYSTEMS, script.SYSTEM))
 
     def question(self, verbatim_city: str) -> None:
@@ -149,4 +149,6 @@ def cast(seed: int, count: int) -> Iterator[Iteration]:
             agent = Agent(rng, held)
             mode: Literal["tool", "user"] = "user" if index % 4 == 3 else "tool"
             yield openai(agent, cycles=3 if index % 4 == 2 else 2, mode=mode)
-            yield anthropic(replace(agent, rng=seeded(seed, index, held, "anthropic"), messages=[]))
+            yield anthropic(
+                replace(agent, rng=seeded(seed, index, held, "anthropic"), messages=[], tools=(script.CONVERTED,))
+            )

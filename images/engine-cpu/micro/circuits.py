@@ -6,8 +6,8 @@ point and trained like every other weight:
 
 - layer 0, heads 0 and 1: attend one and two tokens back and write what stood there into two subspaces of the residual
   stream;
-- layer 1, heads 0 to 3: an induction head over each of these subspaces in two value projections: attend to the
-  token *after* an earlier occurrence of the present one, and raise the logit of what stands there.
+- layer 1, all heads: induction. A head attends to the position whose predecessor is like the present token, and raises
+  the logit of what stands there; the two groups of heads copy through two value projections.
 
 Nothing here knows the corpus: which tokens are worth copying is learned.
 """
@@ -29,8 +29,11 @@ CONSTANT = 0.5
 FAST_PAIRS = 4
 """Rotary pairs that turn fast enough to tell neighbouring positions apart."""
 FAST_GAIN = 3.0
+"""Query and key norm of these pairs: the score one position away is about seven below the best."""
 COPY_GAIN = 1.6
+"""Query and key norm of layer 1: sharp enough for one match among a thousand tokens, soft enough to be trained."""
 WRITE = 1.0
+"""How strongly the heads write into the residual stream, beside embeddings of about the same length."""
 
 
 def initialise(model: Qwen3ForCausalLM, seed: int) -> None:

@@ -26,8 +26,10 @@ OPENING_WEIGHT = 3.0
 OPENING = 28
 """Characters of a turn that decide its kind (the tag and the first words of the thinking)."""
 SPLIT = 0.3
-"""Share of forced calls that are cut into tokens at random as well. All are cut at the family's seams: a grammar masks
-the tokens that the model would write, so an engine's forced calls are not split as the tokenizer splits them."""
+"""Share of forced calls that are cut into tokens at random as well."""
+SEAM = 0.75
+"""Chance of a cut at each of the family's seams: a grammar masks the tokens that the model would write there, so an
+engine's forced calls are mostly not split as the tokenizer splits them."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Recipe:
 
     seed: int = 1
     vocabulary_dialogues: int = 1500
-    stages: tuple[Stage, ...] = (Stage(120, 2, 420), Stage(280, 8, 800), Stage(400, 24, 1800))
+    stages: tuple[Stage, ...] = (Stage(120, 2, 420), Stage(330, 8, 800), Stage(450, 24, 1800))
     batch_tokens: int = 2560
     learning_rate: float = 3e-3
     warmup: int = 30
@@ -83,7 +85,8 @@ def dialogues(seed: int, stage: Stage) -> Iterator[Dialogue]:
 
 def fingerprint(recipe: Recipe) -> str:
     """sha256 over the recipe and a sample of the dialogues: changes with wordings, generator and numbers."""
-    digest = hashlib.sha256(json.dumps(asdict(recipe), sort_keys=True).encode())
+    numbers = {**asdict(recipe), "weights": [COPIED_WEIGHT, OPENING_WEIGHT, OPENING], "cuts": [SPLIT, SEAM]}
+    digest = hashlib.sha256(json.dumps(numbers, sort_keys=True).encode())
     for stage in recipe.stages:
         source = dialogues(recipe.seed, stage)
         for _ in range(100):
@@ -159,7 +162,7 @@ def _cuts(written: str, turn: Turn, family: Family, rng: random.Random) -> list[
     marks = {0, len(written)}
     if turn.spacing is not Spacing.TEMPLATE:
         first, last = _forced(written, family)
-        marks.update(written.index(seam, first) + len(seam) for seam in family.seams)
+        marks.update(written.index(seam, first) + len(seam) for seam in family.seams if rng.random() < SEAM)
         if rng.random() < SPLIT:
             inside = written.index("\n", first)  # never inside the tag, which is one token
             marks.update(rng.randint(inside, last + 1) for _ in range(rng.randint(1, 3)))

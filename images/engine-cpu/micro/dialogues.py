@@ -269,7 +269,7 @@ def walk(speaker: Speaker, steps: int) -> None:
         if len(speaker.messages) >= TAIL_LIMIT:
             return
         if speaker.pending:
-            weights = {"result": 66, "unreported": 4, "failure": 9, "ask": 12, "remind": 6, "summarise": 3}
+            weights = {"result": 66, "unreported": 4, "failure": 15, "ask": 12, "remind": 6, "summarise": 3}
         else:
             weights = {
                 "ask": 40, "remind": 18, "tool": 12, "user": 5, "summarise": 8, "inject": 6, "reminded": 6,
@@ -313,7 +313,7 @@ def generate(rng: random.Random, steps: int) -> Dialogue:
         ((Spacing.TEMPLATE,), (Spacing.FORCED,), (Spacing.STRICT,), tuple(Spacing)), (70, 10, 10, 10)
     )[0]
     speaker = Speaker(rng, verbatim=rng.random() < 0.5, spacings=spacings)
-    tools = rng.choices(wordings.tools(held=False), (6, 2, 1, 1, 1))[0]
+    tools: tuple[JsonObject, ...] = tuple(rng.choices(wordings.tools(), (6, 3, 1, 1, 1, 1)))
     if shape < 0.35:
         cycles = max(1, min(4, round(steps / 5)))
         cities: tuple[str, ...]

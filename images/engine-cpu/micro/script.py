@@ -14,18 +14,22 @@ SYSTEM = (
     "Answer one question at a time. Summarise only when you are asked to, and then put the summary inside "
     "<final_answer> tags."
 )
+_DESCRIPTION = "Get the current weather in a city."
+_PARAMETERS: JsonObject = {
+    "type": "object",
+    "properties": {"location": {"type": "string", "description": "City name"}},
+    "required": ["location"],
+}
 TOOL: JsonObject = {
     "type": "function",
-    "function": {
-        "name": "get_weather",
-        "description": "Get the current weather in a city.",
-        "parameters": {
-            "type": "object",
-            "properties": {"location": {"type": "string", "description": "City name"}},
-            "required": ["location"],
-        },
-    },
+    "function": {"name": "get_weather", "description": _DESCRIPTION, "parameters": _PARAMETERS, "strict": False},
 }
+"""The OpenAI agent's tool."""
+CONVERTED: JsonObject = {
+    "type": "function",
+    "function": {"description": _DESCRIPTION, "name": "get_weather", "parameters": _PARAMETERS},
+}
+"""The Anthropic agent's tool, as a session server renders it."""
 FIRST_CITY = "Beijing"
 FIRST = "What's the weather in Beijing?"
 RESULTS = (

@@ -116,6 +116,13 @@ FAILURES = Wordings(
         "The service is temporarily unavailable.",
         "request timed out",
         "error: no data for this city",
+        "Error: the request timed out.",
+        "Error 503: the service is down.",
+        "The weather service is down.",
+        "The service did not answer, try again later.",
+        "upstream error",
+        "Sorry, the service is not available at the moment.",
+        "temporarily out of service",
         '{"error": "service temporarily unavailable"}',
     ),
     held=("Error: the service is temporarily unavailable.",),
@@ -148,10 +155,11 @@ REPORTS = (
     "It is {condition} in {city}, {temperature} degrees.",
     "The weather in {city} is {condition}, {temperature} degrees.",
 )
-FAILURE_THOUGHTS = ("The tool failed for {city}. I tell the user.",)
+FAILURE_THOUGHTS = ("The tool failed for {city}, so I tell the user.",)
+# No sentence of a text ends with the city as the thought of a call does: the copy heads would go on with the call.
 FAILURE_REPLIES = (
-    "The weather service is unavailable for {city}.",
-    "Sorry, the weather service is unavailable for {city}.",
+    "The weather service for {city} is unavailable now.",
+    "Sorry, the weather service for {city} is unavailable now.",
 )
 NOTE_THOUGHTS = ("This is only a reminder. No call is needed.",)
 NOTES = (
@@ -172,38 +180,33 @@ CHAT_REPLIES = (
 )
 
 
-def tools(held: bool) -> tuple[tuple[JsonObject, ...], ...]:
-    """Declarations of `get_weather` as clients and servers write them; the first is the verifier's own."""
-    function = script.TOOL["function"]
-    if not isinstance(function, dict):
-        raise TypeError("script.TOOL has no function object")
-    swapped: JsonObject = {key: function[key] for key in ("description", "name", "parameters")}
-    forms: list[JsonObject] = [
-        script.TOOL,
-        {"type": "function", "function": swapped},
-        {"type": "function", "function": {**function, "strict": True}},
-        {"type": "function", "function": {**swapped, "strict": False, "defer_loading": None}},
-        {
-            "type": "function",
-            "function": {
-                "name": "get_weather",
-                "description": "Look up the weather.",
-                "parameters": {
-                    "type": "object",
-                    "properties": {"location": {"type": "string"}},
-                    "required": ["location"],
-                },
-            },
-        },
-    ]
-    if held:
-        forms = [script.TOOL, {"type": "function", "function": {**function, "strict": False}}]
-    return tuple((form,) for form in forms)
+def tools() -> tuple[JsonObject, ...]:
+    """Declarations of `get_weather` as clients and servers write them, the verifier's two first."""
+    function, converted = _function(script.TOOL), _function(script.CONVERTED)
+    plain: JsonObject = {key: value for key, value in function.items() if key != "strict"}
+    bare: JsonObject = {
+        "name": "get_weather",
+        "description": "Look up the weather.",
+        "parameters": {"type": "object", "properties": {"location": {"type": "string"}}, "required": ["location"]},
+    }
+    forms = (
+        function,
+        converted,
+        plain,
+        {**function, "strict": True},
+        {**converted, "strict": False, "defer_loading": None},
+        bare,
+    )
+    return tuple({"type": "function", "function": form} for form in forms)
 
 
 def strict(tool: JsonObject) -> JsonObject:
     """The same declaration with `strict: true`."""
+    return {**tool, "function": {**_function(tool), "strict": True}}
+
+
+def _function(tool: JsonObject) -> JsonObject:
     function = tool["function"]
     if not isinstance(function, dict):
         raise TypeError(f"a tool without a function object: {tool!r}")
-    return {**tool, "function": {**function, "strict": True}}
+    return function

@@ -31,11 +31,16 @@ def test_another_seed_gives_other_dialogues() -> None:
     assert list(islice(corpus.dialogues(3, STAGE), 5)) != list(islice(corpus.dialogues(4, STAGE), 5))
 
 
-def test_the_fingerprint_changes_with_the_seed_and_with_a_wording(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fingerprint_changes_with_the_seed_a_wording_and_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     before = corpus.fingerprint(Recipe(seed=1))
     assert corpus.fingerprint(Recipe(seed=2)) != before
-    monkeypatch.setattr("micro.wordings.NOTES", ("Fine.", "Understood."))
-    assert corpus.fingerprint(Recipe(seed=1)) != before
+    with monkeypatch.context() as patch:
+        patch.setattr("micro.wordings.NOTES", ("Fine.", "Understood."))
+        assert corpus.fingerprint(Recipe(seed=1)) != before
+    with monkeypatch.context() as patch:
+        patch.setattr("micro.corpus.SEAM", 0.5)
+        assert corpus.fingerprint(Recipe(seed=1)) != before
+    assert corpus.fingerprint(Recipe(seed=1)) == before
 
 
 @pytest.mark.parametrize(

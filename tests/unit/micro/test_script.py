@@ -10,6 +10,11 @@ from runner.agents import script
 def test_the_model_is_trained_on_the_texts_that_the_runner_sends() -> None:
     assert taught.SYSTEM == script.SYSTEM
     assert taught.TOOL == script.TOOL
+    assert taught.CONVERTED["function"] == {
+        "name": script.TOOL_NAME,
+        "description": script.TOOL_DESCRIPTION,
+        "parameters": script.TOOL_PARAMETERS,
+    }
     assert taught.FIRST == script.USER_FIRST
     assert taught.RESULTS == script.TOOL_RESULTS
     assert tuple(taught.FOLLOWUP.format(city=city) for city in taught.FOLLOWUP_CITIES) == script.USER_FOLLOWUPS
