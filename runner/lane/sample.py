@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 import orjson
@@ -25,18 +24,12 @@ from runner.base.events import Emit, NoteEvent, SampleDone
 from runner.base.terms import WireFormat
 from runner.lane.live import LiveChecks
 from runner.lane.snapshot import SessionFile, session_path
-from runner.ledger.records import (
-    AttemptRecord,
-    Body,
-    NoteRecord,
-    SampleRecord,
-)
-from runner.ledger.records import Finding as FindingRecord
+from runner.ledger.records import AttemptRecord, Body, NoteRecord
+from runner.ledger.sample import sample_record
 from runner.ledger.writer import failure_record
-from runner.oracle.finding import Finding, Severity
+from runner.oracle.finding import Severity
 from runner.oracle.judge import judge
 from runner.oracle.measure import Measure
-from runner.oracle.mismatch import ASSISTANT_TEXT, CHECK
 from runner.plan.model import PlannedCell, PlannedSample
 
 CLOSE_SECONDS = 3.0
@@ -91,7 +84,14 @@ class SampleRun:
                 if self._live is not None:
                     findings += await self._live.check(view, self.transcript, self.cell)
                 self._save()
-                record = self._record(view, findings, time.monotonic() - started)
+                record = sample_record(
+                    view,
+                    self.transcript,
+                    findings,
+                    sample_index=self.sample.index,
+                    seconds=time.monotonic() - started,
+                    instance_id=self._health.session_server_instance_id,
+                )
             except Exception as error:
                 self._failed(error)
                 raise
@@ -139,39 +139,6 @@ class SampleRun:
             SampleDone(cell=str(self.cell.id), sample=self.sample.index, ok=ok, turns=turns, message=message[:1000])
         )
 
-    def _record(self, view: SessionView, findings: list[Finding], seconds: float) -> SampleRecord:
-        transcript = self.transcript
-        hard = [finding for finding in findings if finding.severity is Severity.HARD]
-        mismatches = view.metadata.tito_session_mismatch or []
-        soft = [mismatch for mismatch in mismatches if mismatch.type == ASSISTANT_TEXT]
-        return SampleRecord(
-            sample_index=self.sample.index,
-            driver_events=list(transcript.driver_events),
-            had_assistant_mismatch=bool(soft),
-            total_mismatches=sum(1 for finding in findings if finding.severity is not Severity.NOTE),
-            assistant_mismatch_count=len(soft),
-            assistant_mismatch_example={
-                "segment_index": soft[0].segment_index,
-                "expected_text": soft[0].expected_text or "",
-                "actual_text": soft[0].actual_text or "",
-            }
-            if soft
-            else None,
-            hard_mismatch_count=len(hard),
-            hard_mismatch_types=sorted({_name(finding) for finding in hard}),
-            hard_mismatch_example={"type": _name(hard[0]), "detail": hard[0].message} if hard else None,
-            findings=[FindingRecord.model_validate(asdict(finding)) for finding in findings],
-            turns=len(transcript.turns),
-            retries=transcript.retries,
-            seconds=seconds,
-            prompt_tokens=sum(turn.prompt_tokens for turn in transcript.turns),
-            completion_tokens=sum(turn.completion_tokens for turn in transcript.turns),
-            seed=transcript.seed,
-            stream=transcript.stream,
-            session_id=transcript.session_id,
-            instance_id=self._health.session_server_instance_id,
-        )
-
     def _save(self) -> None:
         try:
             snapshot = orjson.loads(self._raw) if self._raw is not None else None
@@ -206,8 +173,3 @@ class SampleRun:
             message = f"{self.cell.id} sample {self.sample.index}: {problem}"
             self._write(NoteRecord(message=message))
             self._emit(NoteEvent(message=message, level="warning"))
-
-
-def _name(finding: Finding) -> str:
-    """The server's own types keep their names; the oracle's are prefixed by the check."""
-    return finding.type if finding.check == CHECK else f"{finding.check}:{finding.type}"

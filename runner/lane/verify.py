@@ -19,6 +19,7 @@ from runner.base.terms import ExitCode
 from runner.lane.cell import CellRun, Refusal, StopRecord, stop_error, stop_infra
 from runner.oracle.measure import Measure
 from runner.plan.model import Plan, PlannedLease
+from runner.verdict.models import keep_models
 
 
 async def verify(
@@ -58,7 +59,7 @@ async def verify(
     ]
     code = ExitCode.OK
     bases = sorted({urls[cell.lane.service] for cell in cells})
-    proof = asyncio.create_task(_ground(models_dir or Path(lease.tokenizer), lease.tito_model, bases, preflight))
+    proof = asyncio.create_task(_ground(models_dir or Path(lease.tokenizer), lease, artifacts_dir, bases, preflight))
 
     def stop(why: ExitCode, record: StopRecord, note: str) -> None:
         nonlocal code
@@ -102,13 +103,21 @@ def _lease(plan: Plan, family: str) -> PlannedLease:
 
 
 async def _ground(
-    directory: Path, tito_model: str, bases: list[str], preflight: Callable[[list[str]], Awaitable[None]] | None
+    directory: Path,
+    lease: PlannedLease,
+    artifacts: Path,
+    bases: list[str],
+    preflight: Callable[[list[str]], Awaitable[None]] | None,
 ) -> Measure | Refusal:
-    """What every sample stands on: tokenizer and template, and an environment that was proven to generate."""
+    """What every sample stands on: tokenizer and template, and an environment that was proven to generate.
+
+    Tokenizer and template are kept among the artifacts, so that the run can be judged again.
+    """
     try:
-        measure = Measure.load(directory, tito_model)
+        measure = Measure.load(directory, lease.tito_model)
     except InfrastructureError as error:
         return Refusal("models", error)
+    keep_models(directory, artifacts, lease.family)
     try:
         if preflight is not None:
             await preflight(bases)

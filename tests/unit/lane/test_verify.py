@@ -29,6 +29,7 @@ from runner.ledger.records import AttemptRecord, InfraRecord, NoteRecord, Sample
 from runner.oracle.judge import judge
 from runner.oracle.measure import Measure
 from runner.plan.model import Plan, PlannedCell, PlannedLease
+from runner.verdict.models import kept_models
 from tests.scripted_engine.app import build as build_engine
 from tests.scripted_engine.engine import ScriptedEngine
 from tests.scripted_engine.faults import Fault, Kind
@@ -144,6 +145,8 @@ def test_the_evidence_of_a_sample_is_enough_to_judge_it_again(tmp_path: Path) ->
         result = run(planned([cell]), urls, tmp_path)
     path = session_path(tmp_path, cell.id, 0)
     evidence = result.evidence(cell)
+    kept = kept_models(tmp_path, "qwen3")
+    assert judge(evidence.view, evidence.transcript, cell, Measure.load(kept, "qwen3")) == [], "with kept files alone"
     assert evidence.run == "20260101-000000-abc123"
     assert judge(evidence.view, evidence.transcript, cell, Measure.load(MODEL, "qwen3")) == []
     body = orjson.loads(path.read_bytes())
