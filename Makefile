@@ -7,7 +7,7 @@ SHELL := /bin/sh
 PY := .venv/bin/python
 PYTEST := $(PY) -m pytest
 
-.PHONY: help e2e test test-unit test-container test-e2e check doctor plan gate replay merge up down sweep settings images micro-model lock clean
+.PHONY: help e2e test test-unit test-container test-e2e check doctor plan gate replay merge repro up down sweep settings images micro-model lock clean
 .PHONY: venv venv-dev
 
 help: ## this list
@@ -56,6 +56,9 @@ replay: venv ## oracle and gate again on recorded artifacts, without containers:
 
 merge: venv ## one verdict of the artifacts of many shards: make merge OUT=artifacts/<name> RUNS="<run> <run>"
 	@exec $(PY) -m runner merge "$(OUT)" $(RUNS)
+
+repro: venv ## one recorded cell again: make repro RUN=artifacts/<run id> CELL=qwen3/v2-anthropic/baseline
+	@exec $(PY) -m runner repro "$(RUN)" "$(CELL)"
 
 up: venv ## the environment for a person: URLs and a curl line
 	@exec $(PY) -m runner up

@@ -132,6 +132,17 @@ def merge(
 
 
 @app.command()
+def repro(
+    run: Annotated[Path, typer.Argument(help="Artifacts of one run: artifacts/<run id>.", metavar="RUN")],
+    cell: Annotated[str, typer.Argument(help="One of its cells: family/lane/scenario.", metavar="CELL")],
+) -> None:
+    """Run one recorded cell again with everything it had: images by id, seeds, settings."""
+    from runner.cli.repro import repro as command
+
+    raise typer.Exit(command(run, cell))
+
+
+@app.command()
 def doctor(variables: Variables = None) -> None:
     """Say what is missing on this machine, and the line that mends it. Changes nothing."""
     from runner.cli.doctor import doctor as command

@@ -13,7 +13,8 @@ import docker
 from docker.errors import DockerException
 
 from runner import __version__
-from runner.ground.prepare import Ground
+from runner.ground.compose import Compose
+from runner.ground.engine import Engine
 
 
 def checkout(root: Path) -> dict[str, Any]:
@@ -54,9 +55,15 @@ def image_facts(client: docker.DockerClient, references: Mapping[str, str]) -> d
 
 
 def environment(
-    root: Path, ground: Ground, client: docker.DockerClient, references: Mapping[str, str], secrets: int
+    root: Path,
+    engine: Engine,
+    compose: Compose,
+    base_image: str | None,
+    client: docker.DockerClient,
+    references: Mapping[str, str],
+    secrets: int,
 ) -> dict[str, Any]:
-    """Everything that a person who reproduces this run would ask for."""
+    """Everything that a person who reproduces this run would ask for. `base_image` is None where nothing was built."""
     info = client.info()
     return {
         "tito_e2e": {"version": __version__, **checkout(root)},
@@ -67,16 +74,16 @@ def environment(
             "cpus": os.cpu_count(),
         },
         "docker": {
-            "engine": ground.engine.version,
-            "api": ground.engine.api_version,
-            "client": ground.engine.client_version,
+            "engine": engine.version,
+            "api": engine.api_version,
+            "client": engine.client_version,
             "storage_driver": info.get("Driver"),
             "cpus": info.get("NCPU"),
             "memory_bytes": info.get("MemTotal"),
             "runtimes": sorted(info.get("Runtimes") or {}),
         },
-        "compose": ground.compose.version,
-        "base_image": ground.base.image,
+        "compose": compose.version,
+        "base_image": base_image,
         "images": image_facts(client, references),
         "secrets_redacted_by_value": secrets,
     }

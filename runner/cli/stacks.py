@@ -14,6 +14,16 @@ ROOT = Path(__file__).resolve().parents[2]
 
 IMAGES = ("engine-cpu", "session-server", "runner")
 
+IMAGE_VARIABLES = {
+    "engine": "TITO_ENGINE_IMAGE",
+    "session": "TITO_SESSION_IMAGE",
+    "runner": "TITO_RUNNER_IMAGE",
+}
+"""Image kind -> the variable of compose.yaml that names it."""
+
+ENV_NAME = "compose.env"
+"""The file of a lease, in the artifacts, that holds its Compose variables."""
+
 
 def project_name(run_id: str, family: str) -> str:
     """One Compose project per lease."""
@@ -42,12 +52,8 @@ def compose_variables(
     return {
         "TITO_RUN_ID": plan.run_id,
         "TITO_FAMILY": lease.family,
-        "TITO_LOCK": str(lock),
-        "TITO_HOST": platform.node(),
-        "TITO_KEEP": "1" if keep else "0",
-        "TITO_ENGINE_IMAGE": images["engine"],
-        "TITO_SESSION_IMAGE": images["session"],
-        "TITO_RUNNER_IMAGE": images["runner"],
+        **ownership(lock, keep=keep),
+        **{variable: images[kind] for kind, variable in IMAGE_VARIABLES.items()},
         "TITO_MODEL": lease.model,
         "TITO_TOKENIZER": lease.tokenizer,
         "TITO_TITO_MODEL": lease.tito_model,
@@ -55,3 +61,8 @@ def compose_variables(
         "TITO_TOOL_CALL_PARSER": lease.tool_call_parser,
         "TITO_CONTEXT_LENGTH": str(lease.context_length),
     }
+
+
+def ownership(lock: Path, *, keep: bool) -> dict[str, str]:
+    """The variables by which a sweep finds out whether the owner of a run still lives."""
+    return {"TITO_LOCK": str(lock), "TITO_HOST": platform.node(), "TITO_KEEP": "1" if keep else "0"}

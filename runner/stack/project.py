@@ -8,6 +8,7 @@ environment could not differ between two leases of one process. Profiles are giv
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -21,6 +22,7 @@ from runner.base.errors import InfrastructureError
 _PORT_RACES = ("port is already allocated", "address already in use")
 _PORT_TRIES = 3
 _LAST_LINES = 15
+_ENV_LINE = re.compile(r"([A-Z][A-Z0-9_]*)='([^']*)'")
 
 
 class _NamedCompose(DockerCompose):
@@ -51,6 +53,17 @@ def write_env_file(path: Path, variables: Mapping[str, str]) -> None:
     """Write the variables that compose.yaml reads, one `NAME='value'` per line; a person can reuse the file as well."""
     lines = [f"{name}={_quoted(value)}" for name, value in sorted(variables.items())]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def read_env_file(path: Path) -> dict[str, str]:
+    """The variables of a file that `write_env_file` has written. Raises OSError, and ValueError for another file."""
+    variables: dict[str, str] = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        match = _ENV_LINE.fullmatch(line)
+        if match is None:
+            raise ValueError(f"line {number} is not NAME='value'")
+        variables[match[1]] = match[2]
+    return variables
 
 
 def _quoted(value: str) -> str:

@@ -1,0 +1,102 @@
+"""What every command that makes a run shares: its directory, its lock, its console, its verdict and its reports.
+
+From the moment the directory exists, every way out - failure, time-out, Ctrl-C - leads through the gate and the
+reports, so that there is always a verdict to read. What is done in between is the caller's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from runner.base.events import Emit, Event, NoteEvent, PhaseEvent
+from runner.base.settings import Settings
+from runner.base.terms import ExitCode
+from runner.cli.interrupt import first_signal_interrupts
+from runner.ledger.paths import lease_cell, lease_ledger
+from runner.ledger.records import InfraRecord
+from runner.ledger.writer import LedgerWriter
+from runner.plan.model import Plan, PlannedLease
+from runner.report.console import console
+from runner.report.write import write_plan, write_reports
+from runner.stack import lock
+from runner.stack.failure import ServiceFailure
+from runner.stack.redact import Redactor, secret_values
+from runner.verdict.artifacts import load_run
+
+
+@dataclass(frozen=True)
+class Run:
+    """What all leases of one run share. `secrets` is how many values are taken out of everything that is kept."""
+
+    settings: Settings
+    plan: Plan
+    directory: Path
+    lock: Path
+    redact: Redactor
+    secrets: int
+    emit: Emit
+
+
+def conduct(settings: Settings, plan: Plan, work: Callable[[Run], None]) -> ExitCode:
+    """Make the run's directory, do `work`, judge and report. Returns the exit code of the verdict, or 130.
+
+    `work` writes a lease ledger for every lease; what it raises apart from KeyboardInterrupt passes through.
+    """
+    directory = settings.artifacts.resolve() / plan.run_id
+    directory.mkdir(parents=True)
+    write_plan(directory, plan)
+    secrets = secret_values(os.environ)
+    phases: list[PhaseEvent] = []
+    interrupted = False
+    with ExitStack() as stack:
+        stack.enter_context(first_signal_interrupts())
+        cells = [str(cell.id) for cell in plan.cells if cell.applicable]
+        show = stack.enter_context(console(settings, plan))
+
+        def emit(event: Event) -> None:
+            if isinstance(event, PhaseEvent):
+                phases.append(event)
+            show(event)
+
+        emit(NoteEvent(message=f"run {plan.run_id}: {len(cells)} of {len(plan.cells)} cells to drive, {directory}"))
+        held = stack.enter_context(lock.held(plan.run_id))
+        try:
+            work(Run(settings, plan, directory, held, Redactor(secrets), len(secrets), emit))
+        except KeyboardInterrupt:
+            interrupted = True
+            emit(NoteEvent(level="warning", message="interrupted: the verdict covers what was done until then"))
+    plan, verdict = load_run(directory)
+    write_reports(plan, verdict, directory, settings, phases=phases)
+    return ExitCode.INTERRUPTED if interrupted else verdict.exit_code
+
+
+def write_environment(run: Run, facts: Mapping[str, object]) -> None:
+    """Write environment.json, secrets taken out."""
+    text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
+    (run.directory / "environment.json").write_bytes(run.redact(text.encode()))
+
+
+def write_lease_ledger(run: Run, lease: PlannedLease, failure: ServiceFailure | None, *, closed: bool = True) -> None:
+    """What the host saw of a lease. Without its trailer where the host itself was interrupted."""
+    path = lease_ledger(run.directory, lease.family)
+    writer = LedgerWriter(path, run=run.plan.run_id, cell=lease_cell(lease.family), writer="host")
+    if failure is not None:
+        tail = [run.redact(line.encode()).decode("utf-8", "replace") for line in failure.log_tail]
+        writer.write(
+            InfraRecord(
+                service=failure.service,
+                message=failure.message,
+                exit_code=failure.exit_code,
+                oom_killed=failure.oom_killed,
+                log_tail=tail,
+            )
+        )
+    if closed:
+        writer.close()
+    else:
+        writer.abandon()
