@@ -74,6 +74,7 @@ class RecordedRequest(_Reading):
     messages: list[JsonObject]
     input_ids: list[int]
     tools: list[JsonObject] | None = None
+    max_tokens: int | None = None
 
 
 class RecordedReply(_Reading):

@@ -44,6 +44,24 @@ def check_counts(records: Sequence[Record], turns: Sequence[int]) -> list[Findin
     return findings
 
 
+def check_budget(records: Sequence[Record], turns: Sequence[int], tokens: Tokens) -> list[Finding]:
+    """A reply that used its whole budget without ending itself was cut, and must say so.
+
+    A cut tool call that is reported as finished is trained on as if the model had written it so.
+    """
+    findings: list[Finding] = []
+    for record, turn in zip(records, turns, strict=True):
+        budget, ids = record.request.max_tokens, record.output_ids
+        if budget is None or len(ids) < budget or record.finish_reason == "length" or ids[-1] in tokens.special_ids:
+            continue
+        message = (
+            f"turn {turn}: {len(ids)} sampled ids are the whole budget of {budget} and do not end the turn, yet "
+            f"finish_reason is {record.finish_reason!r}, expected 'length'"
+        )
+        findings.append(hard(CHECK, "budget", message, turn=turn, role="assistant"))
+    return findings
+
+
 def check_accumulated(
     records: Sequence[Record], metadata: Metadata, turns: Sequence[int], tokens: Tokens
 ) -> list[Finding]:

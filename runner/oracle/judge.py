@@ -9,7 +9,7 @@ from runner.agents.records import SessionView
 from runner.agents.transcript import Transcript
 from runner.base.terms import ServerVersion, WireFormat
 from runner.oracle.canonical import canonical
-from runner.oracle.counts import check_accumulated, check_client_counts, check_counts
+from runner.oracle.counts import check_accumulated, check_budget, check_client_counts, check_counts
 from runner.oracle.finding import Finding, hard
 from runner.oracle.history import check_messages, check_path
 from runner.oracle.match import Matcher as MessageMatcher
@@ -46,6 +46,7 @@ def judge(view: SessionView, transcript: Transcript, cell: PlannedCell, measure:
     findings += check_path(records, path)
     findings += check_prefix(records, turns, max_trim, tokens)
     findings += check_counts(records, turns)
+    findings += check_budget(records, turns, tokens)
     findings += check_accumulated(records, view.metadata, turns, tokens)
     findings += check_text(records, turns, tokens)
     findings += check_mismatch(view.metadata)

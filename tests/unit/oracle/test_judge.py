@@ -49,6 +49,13 @@ def swap_records(snapshot: Snapshot) -> None:
     records[2], records[3] = records[3], records[2]
 
 
+def cut(snapshot: Snapshot, index: int) -> None:
+    """The last token is missing, and the budget was all that is left."""
+    entries = meta(snapshot, index)["output_token_logprobs"]
+    entries.pop()
+    record(snapshot, index)["request"]["max_tokens"] = len(entries)
+
+
 CASES: list[tuple[str, Alter, str]] = [
     ("a prompt id changed", lambda s: prompt(s, 3).__setitem__(40, 7), "prefix"),
     ("a prompt id dropped", lambda s: prompt(s, 3).pop(40), "prefix"),
@@ -77,6 +84,7 @@ CASES: list[tuple[str, Alter, str]] = [
     ),
     ("no usage", lambda s: record(s, 2)["response"].pop("usage"), "counts:usage"),
     ("nothing sampled", set_in(lambda s: meta(s, 2), "output_token_logprobs", []), "counts:no_output"),
+    ("a cut reply that is told as finished", lambda s: cut(s, 4), "counts:budget"),
     ("accumulated cut", lambda s: s["metadata"]["accumulated_token_ids"].pop(), "counts:accumulated"),
     ("accumulated longer", lambda s: s["metadata"]["accumulated_token_ids"].append(3), "counts:accumulated"),
     ("accumulated empty", set_in(lambda s: s["metadata"], "accumulated_token_ids", []), "counts:accumulated"),
@@ -267,3 +275,11 @@ def test_tokenizing_text_again_instead_of_keeping_ids_is_found(session: Case) ->
     assert again != ids
     findings = session.judged(set_in(lambda s: record(s, 5)["request"], "input_ids", again))
     assert "re_tokenized" in {finding.type for finding in findings if finding.check == "prefix"}
+
+
+def test_a_reply_that_ends_itself_may_use_its_whole_budget(session: Case) -> None:
+    def alter(snapshot: Snapshot) -> None:
+        entries = meta(snapshot, 4)["output_token_logprobs"]
+        record(snapshot, 4)["request"]["max_tokens"] = len(entries)
+
+    assert session.judged(alter) == []

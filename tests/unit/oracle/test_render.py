@@ -57,6 +57,11 @@ def test_another_split_of_the_same_text_is_no_difference(session: Case) -> None:
         ("</tool_response><|im_end|>", "</tool_response>\n<|im_end|>", ("non_assistant_text", "hard")),
         ("<|im_end|>\n<|im_start|>user", "<|im_end|><|im_start|>user", ("special_token_count", "hard")),
         ("<|im_end|>\n<|im_start|>user", "<|im_end|>\n\n<|im_start|>user", ("non_assistant_text", "hard")),
+        (
+            "</tool_response><|im_end|>",
+            "</tool_response><|im_end|>\n<|im_start|>user\n<tool_response>\nx\n</tool_response><|im_end|>",
+            ("special_token_count", "hard"),
+        ),
         ("<|im_start|>system\nReminder", "<|endoftext|>system\nReminder", ("special_token_type", "hard")),
         ("It is sunny", "It is rainy", ("content", "soft")),
         ("It is sunny", "It  is sunny", ("whitespace_only", "soft")),
