@@ -23,6 +23,8 @@ from runner.ledger.sample import from_record, sample_record
 from runner.ledger.writer import failure_record
 from runner.oracle.judge import judge
 from runner.oracle.measure import Measure
+from runner.oracle.parity import CHECK as PARITY
+from runner.oracle.scoring import CHECK as SCORING
 from runner.plan.model import Plan, PlannedCell
 from runner.report.closing import print_closing
 from runner.report.write import write_files, write_plan
@@ -32,7 +34,7 @@ from runner.verdict.gate import decide, with_problems
 from runner.verdict.model import Verdict
 from runner.verdict.models import kept_models
 
-LIVE_CHECKS = frozenset({"parity", "scoring"})
+LIVE_CHECKS = frozenset({PARITY, SCORING})
 """Checks that ask the engine. There is none in a replay, so that their recorded findings stand."""
 
 Measures = Callable[[str], Measure]
