@@ -8,7 +8,7 @@ PY := .venv/bin/python
 PYTEST := $(PY) -m pytest
 
 .PHONY: help e2e test test-unit test-container test-e2e check doctor plan gate replay merge repro up down sweep settings images micro-model lock clean
-.PHONY: venv venv-dev
+.PHONY: venv venv-dev contract
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ merge: venv ## one verdict of the artifacts of many shards: make merge OUT=artif
 
 repro: venv ## one recorded cell again: make repro RUN=artifacts/<run id> CELL=qwen3/v2-anthropic/baseline
 	@exec $(PY) -m runner repro "$(RUN)" "$(CELL)"
+
+contract: venv-dev ## SGLang's own conversion tests from a checkout: make contract SGLANG_SOURCE_ROOT=<checkout>
+	@exec $(PY) -m runner contract sglang
 
 up: venv ## the environment for a person: URLs and a curl line
 	@exec $(PY) -m runner up

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +21,10 @@ group = typer.Typer(
 )
 
 _CONSTRUCTOR = "SessionServerArgs"
+_UNSET = (
+    "SGLANG_SOURCE_ROOT is not set: it names a checkout of SGLang at the pinned commit, whose own tests of the"
+    " Anthropic conversion are run"
+)
 
 
 @group.command()
@@ -55,3 +61,77 @@ def check_args(source: Path, *, constructor: str | None, names: tuple[str, ...],
     outcome = compare(found, read_constructor(path, owner), partial=partial)
     print("\n".join(comparison_lines(outcome, found, source, owner)))
     return ExitCode.VERIFICATION_FAILED if outcome.problems else ExitCode.OK
+
+
+@group.command()
+def sglang(
+    source_root: Annotated[
+        Path | None, typer.Option(envvar="SGLANG_SOURCE_ROOT", help="A checkout of SGLang at the pinned commit.")
+    ] = None,
+    file: Annotated[
+        list[str] | None,
+        typer.Option(help="Test file, relative to the checkout, instead of the two that are known; may be repeated."),
+    ] = None,
+    plugin: Annotated[
+        list[str] | None, typer.Option(help="Module of a pytest plugin that the tests need; may be repeated.")
+    ] = None,
+    python: Annotated[
+        str | None,
+        typer.Option(
+            envvar="SGLANG_PYTHON",
+            help="Interpreter that has pytest and SGLang's packages.",
+            show_default="the one that runs this",
+        ),
+    ] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds for all tests together.", min=1)] = 900.0,
+    accept_drift: Annotated[
+        bool, typer.Option(help="Run on another commit than the pinned one; the report says so.")
+    ] = False,
+) -> None:
+    """Run SGLang's own conversion tests from a checkout, isolated; results in artifacts/<run id>-contract."""
+    code = check_sglang(
+        source_root,
+        files=tuple(file or ()),
+        plugins=tuple(plugin or ()),
+        python=python,
+        timeout=timeout,
+        accept_drift=accept_drift,
+    )
+    raise typer.Exit(code)
+
+
+def check_sglang(
+    source_root: Path | None,
+    *,
+    files: tuple[str, ...],
+    python: str | None = None,
+    plugins: tuple[str, ...] = (),
+    timeout: float,
+    accept_drift: bool,
+) -> ExitCode:
+    """Run the gate and write its artifacts. 1 where it failed; without a checkout 0 here and 1 in CI."""
+    from runner.base.settings import load_settings
+    from runner.contract.checkout import TEST_FILES
+    from runner.contract.result import write_result
+    from runner.contract.sglang import Order, check, unset
+    from runner.contract.text import result_lines
+    from runner.plan.build import new_run_id
+
+    settings = load_settings()
+    run_id = new_run_id(datetime.now(UTC))
+    directory = settings.artifacts.resolve() / f"{run_id}-contract"
+    directory.mkdir(parents=True)
+    order = Order(
+        root=source_root or Path(),
+        directory=directory,
+        run_id=run_id,
+        interpreter=python or sys.executable,
+        files=files or TEST_FILES,
+        plugins=plugins,
+        timeout=timeout,
+        accept_drift=accept_drift,
+    )
+    result = unset(order, _UNSET, insist=settings.ci) if source_root is None else check(order)
+    write_result(result, directory)
+    print("\n".join(result_lines(result, directory)))
+    return result.exit_code
