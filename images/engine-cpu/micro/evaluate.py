@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from tokenizers import Tokenizer
 
-from micro import agents, prompt
+from micro import agents, prompt, wordings
 from micro.agents import Ask, Iteration
 from micro.backend import Backend, Request, Sample
 from micro.families import Family
@@ -69,8 +69,8 @@ class Figures:
     named: Count = field(default_factory=Count)
     """Reports that name the right city."""
     spelled: Count = field(default_factory=Count)
-    """Unforced turns whose text is the one that the template writes for the same reply: others re-render differently,
-    which a verifier counts as a soft mismatch."""
+    """Turns without a grammar whose text is the one that the template writes for the same reply: others re-render
+    differently, which a verifier counts as a soft mismatch."""
     turns: dict[str, Count] = field(default_factory=dict)
     """Right turns per class (a call counts as right with the right city)."""
     failures: list[str] = field(default_factory=list)
@@ -176,7 +176,7 @@ def run(
             judge(seat.ask, sample, figures)
             if not sample.ended:
                 continue  # a turn that was cut off cannot be extended
-            if seat.ask.choice != "named":
+            if not _constrained(seat.ask):
                 spelling = tokenizer.decode(sample.ids, skip_special_tokens=False)
                 canonical = Turn(seat.ask.due, sample.reply.thought, sample.reply.content, sample.reply.calls)
                 figures.spelled.add(spelling == family.write(canonical) + family.end)
@@ -190,6 +190,11 @@ def run(
         rounds += 1
         say(f"round {rounds}: {len(seats)} dialogues go on, calls {figures.calls}, texts {figures.texts}")
     return figures
+
+
+def _constrained(ask: Ask) -> bool:
+    """Whether a grammar writes the call: for a named tool choice, and for a strict tool under any choice."""
+    return ask.choice == "named" or any(wordings.is_strict(tool) for tool in ask.dialogue.tools)
 
 
 def _owned(message: JsonObject | Turn) -> bool:

@@ -205,6 +205,11 @@ def strict(tool: JsonObject) -> JsonObject:
     return {**tool, "function": {**_function(tool), "strict": True}}
 
 
+def is_strict(tool: JsonObject) -> bool:
+    """Whether a declaration asks for `strict`."""
+    return _function(tool).get("strict") is True
+
+
 def _function(tool: JsonObject) -> JsonObject:
     function = tool["function"]
     if not isinstance(function, dict):

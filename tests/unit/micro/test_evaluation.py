@@ -130,6 +130,7 @@ def test_a_call_in_a_grammars_spacing_is_right_and_not_spelled_as_the_template(
     figures = measure(family, chat_template, tokenizer, family.write(turn))
     assert figures.calls.share == 1
     assert figures.spelled.share == 0
+    assert figures.spelled.total < figures.calls.total + figures.texts.total, "forced turns are a grammar's spelling"
     assert "turns spelled as the template does: 0/" in "\n".join(figures.shortfalls(Bar()))
 
 
