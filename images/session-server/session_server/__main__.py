@@ -1,7 +1,7 @@
 """`python -m session_server`: read the settings, load the tokenizer, serve until SIGTERM.
 
 Exit codes: 0 after a graceful end; 2 when the settings, the tokenizer directory or the template are wrong, with every
-problem on stderr before anything was bound.
+problem on stderr before anything was bound. What takes seconds to import is imported after the settings were checked.
 """
 
 from __future__ import annotations
@@ -12,14 +12,8 @@ import os
 import sys
 from collections.abc import Sequence
 
-import uvicorn
-
 from session_server import __version__
-from session_server.app.build import build
-from session_server.observe import logs
-from session_server.settings import SettingsError, describe, load
-from session_server.tito.loading import load_codec
-from session_server.tito.vocabulary import TokenizerError
+from session_server.settings import Settings, SettingsError, describe, load
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,21 +26,35 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=__version__)
     parser.parse_args(argv)
-    # one text at a time is encoded, on the event loop's thread
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
-        settings = load()
-        codec = load_codec(settings)
-        app = build(settings, codec)
-    except (SettingsError, TokenizerError, ValueError) as error:
+        return serve(load())
+    except (SettingsError, ValueError) as error:
         print(f"session server cannot start:\n{error}", file=sys.stderr)
         return 2
+
+
+def serve(settings: Settings) -> int:
+    """Load what `settings` name and serve until told to stop.
+
+    Raises:
+        ValueError: the settings name something that does not exist or cannot be used.
+    """
+    # one text at a time is encoded, on the event loop's thread
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+    import uvicorn
+
+    from session_server.app.build import build
+    from session_server.observe import logs
+    from session_server.tito.loading import load_codec
+
+    app = build(settings, load_codec(settings))
     logs.configure(settings.log_level, settings.instance_id)
     # what was loaded stays; the collector need not walk through it, nor look after every few hundred parsed messages
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
-    server = uvicorn.Server(
+    uvicorn.Server(
         uvicorn.Config(
             app,
             host=settings.host,
@@ -56,8 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             server_header=False,
             timeout_graceful_shutdown=max(1, round(settings.shutdown_grace_seconds)),
         )
-    )
-    server.run()
+    ).run()
     return 0
 
 

@@ -6,16 +6,19 @@ missing is a start-up error, and all problems are reported at once, so that a ty
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, HttpUrl, SecretStr, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, HttpUrl, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticUndefined
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+
+from session_server.tito.families import find
 
 PREFIX = "SESSION_SERVER_"
 
@@ -40,6 +43,16 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
+def _json_object(value: object) -> object:
+    """A JSON object given as text; other problems with it are pydantic's to name."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError as error:
+        raise ValueError(f"not valid JSON: {error}") from error
+
+
 class Settings(BaseSettings):
     """Everything the server can be told. Each field is the environment variable `SESSION_SERVER_<NAME>`."""
 
@@ -55,7 +68,7 @@ class Settings(BaseSettings):
         description="Chat template that replaces the checkpoint's; only with tito_model=default, "
         "since a named family decides its template.",
     )
-    chat_template_kwargs: dict[str, Any] = Field(
+    chat_template_kwargs: Annotated[dict[str, Any], NoDecode, BeforeValidator(_json_object)] = Field(
         default_factory=dict, description="Default template arguments, a JSON object; requests may override them."
     )
     trust_remote_code: bool = Field(default=False, description="Let the tokenizer directory bring Python code.")
@@ -133,6 +146,12 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Read the environment only: a stray .env file or secrets directory must not configure a server."""
         return init_settings, env_settings
+
+    @field_validator("tito_model")
+    @classmethod
+    def _family_is_known(cls, name: str) -> str:
+        find(name)
+        return name
 
     @model_validator(mode="after")
     def _fields_agree(self) -> Settings:

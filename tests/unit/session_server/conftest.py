@@ -8,7 +8,14 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
+
+# a busy machine is no failure
+hypothesis.settings.register_profile(
+    "session_server", deadline=None, suppress_health_check=list(hypothesis.HealthCheck)
+)
+hypothesis.settings.load_profile("session_server")
 
 _HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(_HERE))

@@ -128,7 +128,10 @@ class Service:
             )
         token_ids = prompt + generation.output_ids
         check_prefix(position.parent, token_ids, self.codec.family.max_trim_tokens)
-        presented = present(generation)
+        try:
+            presented = present(generation)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise EngineError(f"upstream response cannot be presented: {type(error).__name__}: {error}") from error
         session.state.commit(
             position.turn(
                 seq=session.state.next_seq,

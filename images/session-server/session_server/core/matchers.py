@@ -63,9 +63,9 @@ def _same_calls(stored: Message, replayed: Message, same: Callable[[object, obje
     left, right = _blank(stored.get("tool_calls")), _blank(replayed.get("tool_calls"))
     if left is None or right is None:
         return left is right
-    if not isinstance(left, list) or not isinstance(right, list) or len(left) != len(right):
-        return False
-    return all(map(same, left, right))
+    if not isinstance(left, list) or not isinstance(right, list):
+        return _equal(left, right)
+    return len(left) == len(right) and all(map(same, left, right))
 
 
 def _same_call_strictly(stored: object, replayed: object) -> bool:

@@ -171,7 +171,10 @@ class Codec:
         """Render of the history before the tail; an invented one is remembered by what it depends on."""
         if self.family.encoder is Encoder.DEEPSEEK_V4:
             return self._renderer.render(invented, tools=tools, add_generation_prompt=False, kwargs=kwargs)
-        key = orjson.dumps([invented[-1].get("tool_calls"), tools, kwargs])
+        try:
+            key = orjson.dumps([invented[-1].get("tool_calls"), tools, kwargs])
+        except orjson.JSONEncodeError as error:
+            raise InvalidError(f"template arguments or tools cannot be rendered: {error}") from error
         text = self._rendered_before.get(key)
         if text is None:
             text = self._renderer.render(invented, tools=tools, add_generation_prompt=False, kwargs=kwargs)

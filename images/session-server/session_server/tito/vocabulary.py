@@ -16,7 +16,7 @@ from session_server.core.tokens import TokenIds, pack
 _PROBES = ("", "\n", "Hello, world!", " two  spaces\n\n", "naïve 東京 🙂", '{"a": [1, 2.5, null]}')
 
 
-class TokenizerError(Exception):
+class TokenizerError(ValueError):
     """The tokenizer directory cannot be used; the message names what is wrong with it."""
 
 

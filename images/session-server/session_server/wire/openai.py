@@ -133,7 +133,11 @@ class ChatRequest:
     def engine_request(
         self, prompt: TokenIds, parent: Turn | None, *, template_kwargs: Mapping[str, Any], options: EngineOptions
     ) -> EngineRequest:
-        """The request for the engine. `parent` is the turn that `prompt` continues."""
+        """The request for the engine. `parent` is the turn that `prompt` continues.
+
+        Raises:
+            InvalidError: the request is nested more deeply than JSON is written.
+        """
         body = dict(self.body)
         for key in ("stream", "stream_options", "chat_template_kwargs", "input_ids"):
             body.pop(key, None)
@@ -152,7 +156,10 @@ class ChatRequest:
             body["return_routed_experts"] = True
             if options.routed_experts_from_checkpoint:
                 body["routed_experts_start_len"] = 0 if parent is None else max(0, len(parent.token_ids) - 1)
-        head = orjson.dumps(body)[:-1] + b',"input_ids":['
+        try:
+            head = orjson.dumps(body)[:-1] + b',"input_ids":['
+        except orjson.JSONEncodeError as error:
+            raise InvalidError(f"the request cannot be sent on: {error}") from error
         ids = _ids_text(prompt, parent)
         return EngineRequest(head + ids + b"]}", len(head), len(head) + len(ids))
 
