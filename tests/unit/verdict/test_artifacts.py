@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base.errors import ConfigurationError
+from runner.base.errors import ConfigurationError, IncompleteError
 from runner.base.terms import ExitCode, Outcome
-from runner.verdict.artifacts import load_ledgers, load_run
+from runner.verdict.artifacts import load_ledgers, load_recorded, load_run
+from runner.verdict.models import keep_models, kept_models
 
 if TYPE_CHECKING:
     from conftest import World
@@ -76,3 +77,33 @@ def test_a_plan_of_another_version_is_refused(world: World, tmp_path: Path) -> N
     world.save(tmp_path)
     with pytest.raises(ConfigurationError, match="schema version 2"):
         load_run(tmp_path)
+
+
+def test_a_recorded_verdict_is_read_back_and_one_of_another_version_is_refused(world: World, tmp_path: Path) -> None:
+    assert load_recorded(tmp_path) is None
+    verdict = world.verdict()
+    path = tmp_path / "verdict.json"
+    path.write_text(verdict.model_dump_json(), encoding="utf-8")
+    assert load_recorded(tmp_path) == verdict
+    path.write_text(verdict.model_copy(update={"schema_version": 1}).model_dump_json(), encoding="utf-8")
+    with pytest.raises(IncompleteError, match="schema version 1"):
+        load_recorded(tmp_path)
+
+
+def test_kept_models_are_found_as_they_were_kept_and_never_with_their_weights(tmp_path: Path) -> None:
+    source, run = tmp_path / "models", tmp_path / "run"
+    source.mkdir()
+    for name in ("tokenizer.json", "chat_template.jinja", "model.safetensors"):
+        (source / name).write_text(name, encoding="utf-8")
+    place = keep_models(source, run, "qwen3")
+    assert kept_models(run, "qwen3") == place == run / "models" / "qwen3"
+    assert sorted(path.name for path in place.iterdir()) == ["chat_template.jinja", "sha256.json", "tokenizer.json"]
+    (place / "chat_template.jinja").write_text("changed", encoding="utf-8")
+    with pytest.raises(IncompleteError, match=r"chat_template\.jinja is not the file"):
+        kept_models(run, "qwen3")
+    (place / "chat_template.jinja").unlink()
+    with pytest.raises(IncompleteError, match=r"chat_template\.jinja cannot be read"):
+        kept_models(run, "qwen3")
+    (place / "sha256.json").write_text("[]", encoding="utf-8")
+    with pytest.raises(IncompleteError, match="not a list of digests"):
+        kept_models(run, "qwen3")
