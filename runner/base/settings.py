@@ -39,6 +39,7 @@ DEFAULT_TIMEOUT = {EngineKind.CPU: 1800.0, EngineKind.GPU: 5400.0}
 _SHARD = re.compile(r"([1-9][0-9]*)/([1-9][0-9]*)\Z")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.]*(-[a-z0-9_.]+)*\Z")
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]*\Z")
+_URL = re.compile(r"https?://(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?\Z")
 _ANTHROPIC_ON_V1 = "Anthropic verification requires session server v2 (use v2-anthropic)"
 
 
@@ -118,6 +119,12 @@ def _image(value: object) -> str:
     if not _IMAGE.match(str(value)):
         raise ValueError("is not an image reference")
     return str(value)
+
+
+def _base_url(value: object) -> str:
+    if not _URL.match(str(value)):
+        raise ValueError("is not a plain base URL (credentials, a query or a fragment have no place in it)")
+    return str(value).rstrip("/")
 
 
 def _field(default: Any, doc: str, allowed: str, *, shown: str = "", **bounds: Any) -> Any:
@@ -200,6 +207,24 @@ class Settings(BaseSettings):
     session_image: Annotated[str, BeforeValidator(_image)] | None = _field(
         None, "Session-server image to verify instead of the one built here.", "an image reference", shown="unset"
     )
+    engine_url: Annotated[str, BeforeValidator(_base_url)] | None = _field(
+        None,
+        "Engine that already runs, for the checks that ask the engine itself (with SESSION_V1_URL, SESSION_V2_URL).",
+        "http://host:port",
+        shown="unset",
+    )
+    session_v1_url: Annotated[str, BeforeValidator(_base_url)] | None = _field(
+        None, "Linear session server that already runs: verified without Docker.", "http://host:port", shown="unset"
+    )
+    session_v2_url: Annotated[str, BeforeValidator(_base_url)] | None = _field(
+        None, "Tree session server that already runs: verified without Docker.", "http://host:port", shown="unset"
+    )
+    tokenizer: Path | None = _field(
+        None,
+        "Tokenizer of the servers that already run (tokenizer.json, tokenizer_config.json, chat_template.jinja).",
+        "a path to a directory",
+        shown="unset",
+    )
     artifacts: Path = _field(Path("artifacts"), "Directory that gets one directory per run.", "a path")
     families_file: Path | None = _field(
         None, "Families file to use instead of the package's own.", "a path to a TOML file", shown="unset"
@@ -220,6 +245,12 @@ class Settings(BaseSettings):
             return False
         value = {"family": self.family, "lanes": self.lanes, "scenarios": self.scenarios, "cell": self.cell}[field]
         return value != (ALL,) and value != tuple(Lane)
+
+    @property
+    def targets(self) -> dict[str, str]:
+        """Service (`engine`, `session-v1`, `session-v2`) -> base URL of servers that already run; empty for none."""
+        urls = {"engine": self.engine_url, "session-v1": self.session_v1_url, "session-v2": self.session_v2_url}
+        return {service: url for service, url in urls.items() if url}
 
     @property
     def stall_seconds(self) -> float:
@@ -307,6 +338,7 @@ def _conflicts(settings: Settings, skip: set[str]) -> list[str]:
     if settings.gpus and settings.engine is EngineKind.CPU and not skip & {"gpus", "engine"}:
         shown = ",".join(map(str, settings.gpus))
         problems.append(f"GPUS={shown!r} is for ENGINE=gpu, and ENGINE is 'cpu'; set ENGINE=gpu or unset GPUS")
+    problems += _target_conflicts(settings, skip)
     for cell in settings.cell:
         for field, part, named in (
             ("family", cell.family, settings.family),
@@ -318,6 +350,34 @@ def _conflicts(settings: Settings, skip: set[str]) -> list[str]:
                     f"CELL={str(cell)!r} is outside {field.upper()}={','.join(named)!r}; CELL alone is enough, unset"
                     f" {field.upper()}"
                 )
+    return problems
+
+
+_STARTING = ("engine_image", "session_image", "gpus", "workers", "keep")
+"""Variables about servers that are started, which say nothing where they already run."""
+
+
+def _target_conflicts(settings: Settings, skip: set[str]) -> list[str]:
+    """What contradicts itself about servers that already run."""
+    urls = ("engine_url", "session_v1_url", "session_v2_url")
+    if skip & {*urls, "tokenizer"}:
+        return []
+    problems = []
+    given = [name.upper() for name in urls if name in settings.model_fields_set]
+    if given == ["ENGINE_URL"]:
+        problems.append("ENGINE_URL names no session server to verify; set SESSION_V1_URL or SESSION_V2_URL as well")
+    if given and settings.tokenizer is None:
+        problems.append(f"{given[0]} needs TOKENIZER, the directory with the tokenizer that these servers use")
+    if settings.tokenizer is not None and not given:
+        problems.append("TOKENIZER is for servers that already run; set SESSION_V1_URL or SESSION_V2_URL, or unset it")
+    if settings.tokenizer is not None and not (settings.tokenizer / "tokenizer.json").is_file():
+        problems.append(f"TOKENIZER={str(settings.tokenizer)!r}: there is no tokenizer.json in it")
+    if given:
+        problems += [
+            f"{name.upper()} is about servers that are started, and {given[0]} names one that already runs; unset one"
+            for name in _STARTING
+            if name in settings.model_fields_set - skip
+        ]
     return problems
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import platform
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,27 +9,9 @@ from typing import Any
 import docker
 from docker.errors import DockerException
 
-from runner import __version__
+from runner.cli.host import here
 from runner.ground.compose import Compose
 from runner.ground.engine import Engine
-
-
-def checkout(root: Path) -> dict[str, Any]:
-    """Commit of this checkout and whether it was changed; empty where git cannot tell."""
-
-    def git(*arguments: str) -> str | None:
-        try:
-            done = subprocess.run(
-                ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False, timeout=20
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        return done.stdout.strip() if done.returncode == 0 else None
-
-    commit = git("rev-parse", "HEAD")
-    if commit is None:
-        return {}
-    return {"commit": commit, "changed": bool(git("status", "--porcelain", "--untracked-files=no"))}
 
 
 def image_facts(client: docker.DockerClient, references: Mapping[str, str]) -> dict[str, dict[str, Any]]:
@@ -66,13 +45,7 @@ def environment(
     """Everything that a person who reproduces this run would ask for. `base_image` is None where nothing was built."""
     info = client.info()
     return {
-        "tito_e2e": {"version": __version__, **checkout(root)},
-        "host": {
-            "system": platform.platform(),
-            "machine": platform.machine(),
-            "python": platform.python_version(),
-            "cpus": os.cpu_count(),
-        },
+        **here(root),
         "docker": {
             "engine": engine.version,
             "api": engine.api_version,

@@ -1,7 +1,8 @@
-"""From a planned lease and its Compose variables to evidence on disk: the one way in which a lease is driven."""
+"""Leases whose servers are started here: the ground they stand on, and each from its Compose variables to evidence."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 import docker
@@ -9,14 +10,43 @@ from docker.errors import DockerException
 
 from runner.base.errors import InfrastructureError
 from runner.base.events import Emit, NoteEvent
-from runner.cli.job import Run, write_lease_ledger
-from runner.cli.stacks import ENV_NAME, ROOT, project_name
+from runner.cli.facts import environment
+from runner.cli.job import Run, write_environment, write_lease_ledger
+from runner.cli.stacks import ENV_NAME, ROOT, compose_variables, image_references, needed_images, project_name
+from runner.ground.prepare import prepare
+from runner.ground.site import Site
 from runner.plan.model import PlannedLease
 from runner.stack import sweep
 from runner.stack.failure import ServiceFailure, StackError
 from runner.stack.lease import Budgets, Lease, unexpected
 from runner.stack.project import Project, write_env_file
 from runner.verdict.artifacts import PLAN_NAME
+
+
+def run_leases(run: Run) -> None:
+    """Prepare the ground and run every lease. What breaks is written to the lease's ledger; Ctrl-C passes through."""
+    try:
+        site = Site.here(ROOT, base_image=run.settings.base_image, engine=run.settings.engine)
+        ground = prepare(site, needed_images(run.settings), run.emit)
+        os.environ.update(ground.env)
+        client = docker.from_env()
+        try:
+            images = image_references(run.settings, ground.images)
+            write_environment(
+                run, environment(ROOT, ground.engine, ground.compose, ground.base.image, client, images, run.secrets)
+            )
+            sweep_leftovers(client, run.emit)
+        except BaseException:
+            client.close()
+            raise
+    except (InfrastructureError, DockerException) as error:
+        nothing_runs(run, error)
+        return
+    try:
+        for lease in run.plan.leases:
+            run_lease(run, lease, client, compose_variables(run.plan, lease, images, lock=run.lock, keep=False))
+    finally:
+        client.close()
 
 
 def run_lease(run: Run, planned: PlannedLease, client: docker.DockerClient, variables: Mapping[str, str]) -> None:

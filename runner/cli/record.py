@@ -17,7 +17,7 @@ from runner.base.errors import ConfigurationError
 from runner.base.terms import CellId
 from runner.cli.stacks import ENV_NAME, IMAGE_VARIABLES
 from runner.plan.model import Plan, PlannedCell, PlannedLease
-from runner.stack.project import read_env_file
+from runner.stack.variables import read_env_file
 from runner.verdict.artifacts import load_plan
 
 
@@ -60,11 +60,7 @@ class Record:
         Raises:
             ConfigurationError: no such cell, or one of the three files does not say what it must.
         """
-        plan = load_plan(run)
-        planned = _planned(plan, cell)
-        lease = next((lease for lease in plan.leases if lease.family == planned.family), None)
-        if lease is None:
-            raise ConfigurationError([f"{run}/plan.json has no lease for the family {planned.family}"])
+        plan, lease, planned = recorded_cell(run, cell)
         environment = _environment(run / "environment.json")
         env_file = run / "leases" / lease.family / ENV_NAME
         try:
@@ -80,23 +76,40 @@ class Record:
             raise ConfigurationError(problems)
         return cls(plan, lease, planned, variables, environment.images, environment.tito_e2e.commit)
 
-    def plan_again(self, run_id: str, now: datetime, versions: Mapping[str, str]) -> Plan:
-        """A plan that holds this cell alone, as it was planned: same samples, seeds, limits and time-outs."""
-        return self.plan.model_copy(
-            update={
-                "run_id": run_id,
-                "created_at": now,
-                "shard": "1/1",
-                "leases": [self.lease],
-                "cells": [self.cell],
-                "versions": {**versions, "repeats": f"{self.plan.run_id} {self.cell.id}"},
-            }
-        )
-
     def variables_again(self, run_id: str, images: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
         """The recorded Compose variables under a new run id and owner (`own`), with the images named by their ids."""
         named = {IMAGE_VARIABLES[kind]: image for kind, image in images.items()}
         return {**self.variables, "TITO_RUN_ID": run_id, **own, **named}
+
+
+def recorded_cell(run: Path, cell: str) -> tuple[Plan, PlannedLease, PlannedCell]:
+    """The plan of the run in this directory, and in it `cell` with its lease.
+
+    Raises:
+        ConfigurationError: there is no plan, no such cell in it, or the cell did not run.
+    """
+    plan = load_plan(run)
+    planned = _planned(plan, cell)
+    lease = next((lease for lease in plan.leases if lease.family == planned.family), None)
+    if lease is None:
+        raise ConfigurationError([f"{run}/plan.json has no lease for the family {planned.family}"])
+    return plan, lease, planned
+
+
+def plan_again(
+    plan: Plan, lease: PlannedLease, cell: PlannedCell, *, run_id: str, now: datetime, versions: Mapping[str, str]
+) -> Plan:
+    """A plan that holds this cell alone, as it was planned: same samples, seeds, limits and time-outs."""
+    return plan.model_copy(
+        update={
+            "run_id": run_id,
+            "created_at": now,
+            "shard": "1/1",
+            "leases": [lease],
+            "cells": [cell],
+            "versions": {**versions, "repeats": f"{plan.run_id} {cell.id}"},
+        }
+    )
 
 
 def _planned(plan: Plan, cell: str) -> PlannedCell:

@@ -1,34 +1,23 @@
 """`repro`: one recorded cell again, with everything that it had, as a run of its own.
 
-The images are taken by id, so that a tag that was built anew since cannot slip in. What is not on this Docker engine
-is named before anything is made; nothing is built or pulled here, because another image would be another question.
+What the artifacts say is all that counts. A cell whose servers already ran is driven against the same URLs, without
+Docker; else the lease is started again from the recorded images.
 """
 
 from __future__ import annotations
 
-import os
 import platform
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-import docker
-from docker.errors import ImageNotFound
-
 from runner import __version__
-from runner.base.errors import ConfigurationError, InfrastructureError
-from runner.base.events import NoteEvent
+from runner.base.errors import ConfigurationError
 from runner.base.settings import Settings, load_settings
 from runner.base.terms import ExitCode
-from runner.cli.facts import checkout, environment
-from runner.cli.job import Run, conduct, write_environment
-from runner.cli.leases import run_lease, sweep_leftovers
-from runner.cli.record import Record, RecordedImage
-from runner.cli.stacks import IMAGE_VARIABLES, ROOT, ownership
-from runner.ground import compose, daemon
-from runner.ground.site import Site
+from runner.cli.job import conduct
+from runner.cli.record import plan_again, recorded_cell
+from runner.cli.running import verify_running
 from runner.plan.build import new_run_id
-from runner.report.console import line_consumer
 
 _FREE = {"artifacts", "cell", "ci", "github_actions", "github_step_summary"}
 """Variables that say nothing about what is driven."""
@@ -41,71 +30,17 @@ def repro(directory: Path, cell: str) -> ExitCode:
         ConfigurationError: the record is not complete, or a variable contradicts it.
         InfrastructureError: no Docker engine, or one of the recorded images is not there.
     """
-    record = Record.read(directory, cell)
+    recorded, lease, planned = recorded_cell(directory, cell)
     settings = load_settings()
     _refuse_changes(settings)
-    emit = line_consumer()
-    engine = daemon.ensure(emit)
-    plugin = compose.ensure(Site.here(ROOT), emit, engine.env)
-    os.environ.update({**engine.env, **plugin.env})
     now = datetime.now(UTC)
     versions = {"tito-e2e": __version__, "python": platform.python_version()}
-    plan = record.plan_again(new_run_id(now), now, versions)
-    client = docker.from_env()
+    plan = plan_again(recorded, lease, planned, run_id=new_run_id(now), now=now, versions=versions)
+    if lease.urls:
+        return conduct(settings, plan, verify_running)
+    from runner.cli.repeat import repeat
 
-    def work(run: Run) -> None:
-        here = checkout(ROOT).get("commit", "")
-        if record.commit and here and here != record.commit:
-            run.emit(NoteEvent(level="warning", message=_other_checkout(record.commit, here)))
-        write_environment(run, environment(ROOT, engine, plugin, None, client, images, run.secrets))
-        sweep_leftovers(client, run.emit)
-        variables = record.variables_again(plan.run_id, images, ownership(run.lock, keep=False))
-        run_lease(run, record.lease, client, variables)
-
-    try:
-        images = present(client, record.images, record.commit)
-        return conduct(settings, plan, work)
-    finally:
-        client.close()
-
-
-def present(client: docker.DockerClient, recorded: Mapping[str, RecordedImage], commit: str) -> dict[str, str]:
-    """Kind -> image id, each of them seen on this Docker engine.
-
-    Raises InfrastructureError that names every image that is missing and how to get it.
-    """
-    found: dict[str, str] = {}
-    problems: list[str] = []
-    pulls: list[str] = []
-    for kind in IMAGE_VARIABLES:
-        image = recorded[kind]
-        for name in (image.id, *image.digests):
-            try:
-                found[kind] = str(client.images.get(name).id)
-                break
-            except ImageNotFound:
-                continue
-        else:
-            problems.append(f"{kind}: {image.reference} ({image.id}) {_instead(client, image.reference)}")
-            pulls += image.digests[:1]
-    if not problems:
-        return found
-    origin = f" (built from commit {commit})" if commit else ""
-    fetch = "; ".join(f"docker pull {digest}" for digest in pulls)
-    load = f"bring them over from the machine of the run{origin}: docker save IMAGE | gzip > FILE, docker load < FILE"
-    raise InfrastructureError(
-        "this Docker engine does not have every image of the recorded run; nothing was started:\n"
-        + "\n".join(f"  - {problem}" for problem in problems),
-        fetch or load,
-    )
-
-
-def _instead(client: docker.DockerClient, reference: str) -> str:
-    try:
-        other = client.images.get(reference).id
-    except ImageNotFound:
-        return "is not here"
-    return f"is not here; the name now means {other}, which was built later"
+    return repeat(directory, cell, settings, plan)
 
 
 def _refuse_changes(settings: Settings) -> None:
@@ -114,10 +49,3 @@ def _refuse_changes(settings: Settings) -> None:
         raise ConfigurationError(
             [f"{name.upper()} is fixed by the recorded run; unset it, or use `make e2e`" for name in changed]
         )
-
-
-def _other_checkout(then: str, here: str) -> str:
-    return (
-        f"the run was made by commit {then[:12]} and this checkout is at {here[:12]}: images and settings are the"
-        f" recorded ones, compose.yaml is this checkout's (git checkout {then[:12]} for the same)"
-    )

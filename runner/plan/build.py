@@ -154,7 +154,11 @@ def plan_lease(settings: Settings, name: str, family: Family) -> PlannedLease:
     return PlannedLease(
         family=name,
         model=family.model if gpu else f"{MODELS}/{name}",
-        tokenizer=family.model if gpu else f"{MODELS}/{name}",
+        tokenizer=str(settings.tokenizer.resolve())
+        if settings.tokenizer
+        else family.model
+        if gpu
+        else f"{MODELS}/{name}",
         tito_model=family.tito_model,
         reasoning_parser=family.reasoning_parser,
         tool_call_parser=family.tool_call_parser,
@@ -166,6 +170,7 @@ def plan_lease(settings: Settings, name: str, family: Family) -> PlannedLease:
         speculative=str(family.speculative) if gpu and family.speculative else "",
         engine_args=engine_args(family) if gpu else [],
         ready_timeout=settings.ready_timeout or family.ready_timeout.of(settings.engine),
+        urls=settings.targets,
         workers=settings.workers,
         deprecated=family.deprecated,
     )
@@ -190,7 +195,11 @@ def why_not(settings: Settings, family: Family, lane: Lane, built: Collection[La
     """Why this lane of this family cannot run, or an empty string where it can."""
     if lane.wire is WireFormat.ANTHROPIC and not family.verify_anthropic:
         return f"the family opts out of Anthropic verification: {family.anthropic_opt_out}"
-    if settings.engine is EngineKind.CPU and not family.micro_model:
+    if settings.targets and lane.service not in settings.targets:
+        return (
+            f"{lane.service.replace('-', '_').upper()}_URL is not set, and only servers that already run are verified"
+        )
+    if settings.engine is EngineKind.CPU and not family.micro_model and not settings.targets:
         return "there is no micro model of this family; only ENGINE=gpu can run it"
     if lane not in built:
         return f"this version does not drive {lane} yet"
@@ -270,6 +279,8 @@ def _impossible(settings: Settings, families: Families, built: Collection[Lane])
             f"SHARD={settings.shard!r} leaves shards with nothing to run: only {', '.join(running)} can run; allowed:"
             f" at most {len(running)} shard{'s' if len(running) > 1 else ''}"
         )
+    if settings.targets and len(running) > 1:
+        problems.append(f"servers that already run serve one family, and FAMILY or CELL names {', '.join(running)}")
     if settings.gpus:
         for name in running:
             if len(settings.gpus) < families[name].gpus:

@@ -127,6 +127,8 @@ class PlannedLease(_Model):
     """`EAGLE <num steps>-<eagle top-k>-<draft tokens>`, or empty for none."""
     engine_args: list[str] = Field(default_factory=list)
     """Further launch arguments of the engine that this family needs."""
+    urls: dict[str, str] = Field(default_factory=dict)
+    """Service -> base URL of servers that already run; empty where they are started for the lease."""
     workers: Annotated[int, Field(ge=1)] = 1
     """Session-server processes per version."""
     deprecated: bool = False

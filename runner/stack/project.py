@@ -8,9 +8,8 @@ environment could not differ between two leases of one process. Profiles are giv
 from __future__ import annotations
 
 import json
-import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -18,11 +17,13 @@ import tenacity
 from testcontainers.compose import DockerCompose
 
 from runner.base.errors import InfrastructureError
+from runner.stack.variables import write_env_file
+
+__all__ = ["ComposeError", "Project", "write_env_file"]
 
 _PORT_RACES = ("port is already allocated", "address already in use")
 _PORT_TRIES = 3
 _LAST_LINES = 15
-_ENV_LINE = re.compile(r"([A-Z][A-Z0-9_]*)='([^']*)'")
 
 
 class _NamedCompose(DockerCompose):
@@ -47,29 +48,6 @@ class ComposeError(InfrastructureError):
 
 def _is_port_race(error: BaseException) -> bool:
     return isinstance(error, ComposeError) and any(text in error.stderr for text in _PORT_RACES)
-
-
-def write_env_file(path: Path, variables: Mapping[str, str]) -> None:
-    """Write the variables that compose.yaml reads, one `NAME='value'` per line; a person can reuse the file as well."""
-    lines = [f"{name}={_quoted(value)}" for name, value in sorted(variables.items())]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def read_env_file(path: Path) -> dict[str, str]:
-    """The variables of a file that `write_env_file` has written. Raises OSError, and ValueError for another file."""
-    variables: dict[str, str] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        match = _ENV_LINE.fullmatch(line)
-        if match is None:
-            raise ValueError(f"line {number} is not NAME='value'")
-        variables[match[1]] = match[2]
-    return variables
-
-
-def _quoted(value: str) -> str:
-    if "\n" in value or "'" in value:
-        raise ValueError(f"a compose variable may hold neither a newline nor a single quote: {value!r}")
-    return f"'{value}'"
 
 
 class Project:

@@ -13,11 +13,12 @@ from docker.errors import ImageNotFound
 
 from runner.base.errors import ConfigurationError, InfrastructureError
 from runner.base.settings import load_settings
-from runner.cli.record import Record, RecordedImage
-from runner.cli.repro import _refuse_changes, present
+from runner.cli.record import Record, RecordedImage, plan_again
+from runner.cli.repeat import present
+from runner.cli.repro import _refuse_changes
 from runner.cli.stacks import compose_variables
 from runner.plan.build import prepare_plan
-from runner.stack.project import read_env_file, write_env_file
+from runner.stack.variables import read_env_file, write_env_file
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 CELL = "qwen3/v2-anthropic/baseline"
@@ -40,7 +41,7 @@ def run(tmp_path: Path) -> Path:
 
 def test_the_new_plan_holds_the_cell_alone_as_it_was(run: Path) -> None:
     record = Record.read(run, CELL)
-    plan = record.plan_again("new", NOW, {"tito-e2e": "1"})
+    plan = plan_again(record.plan, record.lease, record.cell, run_id="new", now=NOW, versions={"tito-e2e": "1"})
     assert [str(cell.id) for cell in plan.cells] == [CELL]
     assert plan.cells[0] == record.cell
     assert (plan.run_id, plan.seed, plan.leases) == ("new", 5, [record.lease])
