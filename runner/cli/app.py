@@ -89,11 +89,13 @@ def verify(
     artifacts: Annotated[Path, typer.Option(help="Where ledgers and sessions are written.")] = Path("artifacts"),
     session_v1: Annotated[str, typer.Option(help="URL of the v1 session server.")] = "http://session-v1:8080",
     session_v2: Annotated[str, typer.Option(help="URL of the v2 session server.")] = "http://session-v2:8080",
+    engine: Annotated[str, typer.Option(help="URL of the engine, for scoring replay.")] = "http://engine:30000",
 ) -> None:
     """Drive the planned cells of one lease (this is what the runner container does)."""
     from runner.cli.verify import verify as command
 
-    raise typer.Exit(command(plan, family, artifacts, {"session-v1": session_v1, "session-v2": session_v2}))
+    urls = {"session-v1": session_v1, "session-v2": session_v2, "engine": engine}
+    raise typer.Exit(command(plan, family, artifacts, urls))
 
 
 @app.command()

@@ -34,6 +34,9 @@ SERVICES = ("engine", "session-v1", "session-v2")
 RUNNER = "runner"
 _PROFILE = "runner"
 _INSIDE = PurePosixPath("/artifacts")
+_EVIDENCE = ("cells", "models")
+"""What the runner writes: ledgers and sessions, and the tokenizer that a replay of them needs."""
+
 _POLL_SECONDS = 0.5
 _RUNNER_STOP_SECONDS = 20
 _SERVICE_STOP_SECONDS = 5
@@ -174,7 +177,8 @@ class Lease:
         if runner is not None:
             self._stop(RUNNER, runner, _RUNNER_STOP_SECONDS)
             try:
-                copy_out(runner, _INSIDE / "cells", self.run_dir / "cells", self.redact)
+                for part in _EVIDENCE:
+                    copy_out(runner, _INSIDE / part, self.run_dir / part, self.redact)
             except (DockerException, OSError) as error:
                 self._warn(f"the runner's artifacts could not be copied out: {error}")
         states = {name: services.state(name, container).__dict__ for name, container in found.items()}
