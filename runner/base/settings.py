@@ -175,7 +175,7 @@ class Settings(BaseSettings):
         lt=2**63,
     )
     shard: Annotated[str, BeforeValidator(_shard)] = _field(
-        "1/1", "Run the i-th of n parts of the plan; families are dealt out in turn.", "i/n with 1 <= i <= n"
+        "1/1", "Run the i-th of n parts of the plan; families are dealt out by expected time.", "i/n with 1 <= i <= n"
     )
     keep: bool = _field(False, "Leave the containers running after the run.", "1 or 0")
     timeout: float | None = _field(
@@ -224,6 +224,12 @@ class Settings(BaseSettings):
         "Tokenizer of the servers that already run (tokenizer.json, tokenizer_config.json, chat_template.jinja).",
         "a path to a directory",
         shown="unset",
+    )
+    hf_home: Path | None = _field(
+        None,
+        "Model cache with the weights of ENGINE=gpu; mounted read-only, nothing is downloaded.",
+        "a path to a directory",
+        shown="~/.cache/huggingface",
     )
     artifacts: Path = _field(Path("artifacts"), "Directory that gets one directory per run.", "a path")
     families_file: Path | None = _field(

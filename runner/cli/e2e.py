@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from runner import __version__
+from runner.base.settings import EngineKind
 from runner.base.terms import ExitCode
 from runner.cli.job import conduct
 from runner.cli.variables import apply
@@ -28,4 +29,9 @@ def e2e(variables: Sequence[str]) -> ExitCode:
         from runner.cli.running import verify_running as work
     else:
         from runner.cli.leases import run_leases as work
+
+        if settings.engine is EngineKind.GPU:
+            from runner.cli.gpu import preflight
+
+            plan = preflight(settings, plan)
     return conduct(settings, plan, work)

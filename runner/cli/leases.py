@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 
 import docker
-from docker.errors import DockerException
+from docker.errors import DockerException, ImageNotFound
 
 from runner.base.errors import InfrastructureError
 from runner.base.events import Emit, NoteEvent
+from runner.base.settings import EngineKind
 from runner.cli.facts import environment
+from runner.cli.gpu import cache_dir, free_devices
 from runner.cli.job import Run, write_environment, write_lease_ledger
 from runner.cli.stacks import ENV_NAME, ROOT, compose_variables, image_references, needed_images, project_name
 from runner.ground.prepare import prepare
 from runner.ground.site import Site
-from runner.plan.model import PlannedLease
+from runner.plan.expected import lease_seconds
+from runner.plan.model import Plan, PlannedLease
 from runner.stack import sweep
+from runner.stack.devices import Devices, Stop, run_packed
 from runner.stack.failure import ServiceFailure, StackError
 from runner.stack.lease import Budgets, Lease, unexpected
+from runner.stack.override import OVERRIDE_NAME, write_override
 from runner.stack.project import Project, write_env_file
 from runner.verdict.artifacts import PLAN_NAME
 
@@ -32,6 +38,8 @@ def run_leases(run: Run) -> None:
         client = docker.from_env()
         try:
             images = image_references(run.settings, ground.images)
+            if run.settings.engine is EngineKind.GPU:
+                _have(client, images["engine"], run.emit)
             write_environment(
                 run, environment(ROOT, ground.engine, ground.compose, ground.base.image, client, images, run.secrets)
             )
@@ -43,18 +51,65 @@ def run_leases(run: Run) -> None:
         nothing_runs(run, error)
         return
     try:
-        for lease in run.plan.leases:
-            run_lease(run, lease, client, compose_variables(run.plan, lease, images, lock=run.lock, keep=False))
+        start_all(run, client, lambda lease: compose_variables(run.plan, lease, images, lock=run.lock, keep=False))
     finally:
         client.close()
 
 
-def run_lease(run: Run, planned: PlannedLease, client: docker.DockerClient, variables: Mapping[str, str]) -> None:
-    """Drive one lease under these Compose variables. What breaks is written to its ledger; Ctrl-C passes through."""
+def _have(client: docker.DockerClient, reference: str, emit: Emit) -> None:
+    """Pull an image that is not here. Raises DockerException where it cannot be had."""
+    try:
+        client.images.get(reference)
+    except ImageNotFound:
+        emit(NoteEvent(message=f"pulling {reference} (tens of GB the first time)"))
+        client.images.pull(reference)
+
+
+Variables = Callable[[PlannedLease], Mapping[str, str]]
+"""Makes the Compose variables of a lease."""
+
+
+def start_all(run: Run, client: docker.DockerClient, variables: Variables) -> None:
+    """On GPUs side by side, as many as devices allow; on the CPU one after the other, since each wants all of it."""
+    if all(lease.engine is EngineKind.CPU for lease in run.plan.leases):
+        for lease in run.plan.leases:
+            run_lease(run, lease, client, variables(lease))
+        return
+
+    def work(lease: PlannedLease, devices: Sequence[str], stop: Stop) -> None:
+        run.emit(NoteEvent(message=f"{lease.family}: on GPU {', '.join(devices)}"))
+        run_lease(run, lease, client, variables(lease), devices=devices, sleep=stop.sleep)
+
+    run_packed(in_order(run.plan), Devices(free_devices(run.settings)), work)
+
+
+def in_order(plan: Plan) -> list[PlannedLease]:
+    """Leases in the order in which they get devices: those that need most first, then those that take longest."""
+    seconds = {lease.family: lease_seconds(lease, plan.cells_of(lease.family)) for lease in plan.leases}
+    return sorted(plan.leases, key=lambda lease: (-lease.gpus, -seconds[lease.family]))
+
+
+def run_lease(
+    run: Run,
+    planned: PlannedLease,
+    client: docker.DockerClient,
+    variables: Mapping[str, str],
+    *,
+    devices: Sequence[str] = (),
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Drive one lease under these Compose variables, on these GPUs. What breaks is written to its ledger.
+
+    `sleep` is how it waits; what that raises (Ctrl-C) passes through, after evidence was collected.
+    """
     env_file = run.directory / "leases" / planned.family / ENV_NAME
     env_file.parent.mkdir(parents=True)
     write_env_file(env_file, variables)
-    project = Project(project_name(run.plan.run_id, planned.family), ROOT, env_file)
+    overrides = []
+    if planned.engine is EngineKind.GPU:
+        overrides = [env_file.with_name(OVERRIDE_NAME)]
+        write_override(overrides[0], planned, devices, cache_dir(run.settings))
+    project = Project(project_name(run.plan.run_id, planned.family), ROOT, env_file, overrides)
     failure: ServiceFailure | None = None
     try:
         resolved = run.redact(project.resolved().encode())
@@ -68,6 +123,7 @@ def run_lease(run: Run, planned: PlannedLease, client: docker.DockerClient, vari
             budgets=Budgets(planned.ready_timeout, run.plan.timeout, run.plan.stall_timeout),
             redact=run.redact,
             emit=run.emit,
+            sleep=sleep,
         )
         lease.verify((run.directory / PLAN_NAME).read_bytes())
     except StackError as error:

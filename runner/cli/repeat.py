@@ -15,12 +15,13 @@ from docker.errors import ImageNotFound
 
 from runner.base.errors import InfrastructureError
 from runner.base.events import NoteEvent
-from runner.base.settings import Settings
+from runner.base.settings import EngineKind, Settings
 from runner.base.terms import ExitCode
 from runner.cli.facts import environment
+from runner.cli.gpu import preflight
 from runner.cli.host import checkout
 from runner.cli.job import Run, conduct, write_environment
-from runner.cli.leases import run_lease, sweep_leftovers
+from runner.cli.leases import start_all, sweep_leftovers
 from runner.cli.record import Record, RecordedImage
 from runner.cli.stacks import IMAGE_VARIABLES, ROOT, ownership
 from runner.ground import compose, daemon
@@ -35,6 +36,8 @@ def repeat(directory: Path, cell: str, settings: Settings, plan: Plan) -> ExitCo
     Raises ConfigurationError for a record that is not complete, InfrastructureError without Docker or an image.
     """
     record = Record.read(directory, cell)
+    if record.lease.engine is EngineKind.GPU:
+        preflight(settings, plan)
     emit = line_consumer()
     engine = daemon.ensure(emit)
     plugin = compose.ensure(Site.here(ROOT), emit, engine.env)
@@ -47,8 +50,8 @@ def repeat(directory: Path, cell: str, settings: Settings, plan: Plan) -> ExitCo
             run.emit(NoteEvent(level="warning", message=_other_checkout(record.commit, here)))
         write_environment(run, environment(ROOT, engine, plugin, None, client, images, run.secrets))
         sweep_leftovers(client, run.emit)
-        variables = record.variables_again(plan.run_id, images, ownership(run.lock, keep=False))
-        run_lease(run, record.lease, client, variables)
+        own = ownership(run.lock, keep=False)
+        start_all(run, client, lambda lease: record.variables_again(plan.run_id, images, own))
 
     try:
         images = present(client, record.images, record.commit)

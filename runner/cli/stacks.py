@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from runner.base.settings import Settings
+from runner.base.errors import InfrastructureError
+from runner.base.settings import EngineKind, Settings
 from runner.plan.model import Plan, PlannedLease
+from runner.stack import override
 
 ROOT = Path(__file__).resolve().parents[2]
 """The repository: compose.yaml and the image contexts are there."""
@@ -21,6 +24,11 @@ IMAGE_VARIABLES = {
 }
 """Image kind -> the variable of compose.yaml that names it."""
 
+GPU_IMAGE = "lmsysorg/sglang"
+"""The official engine image."""
+
+_PIN = ROOT / "images" / "engine-cpu" / "requirements-alone.in"
+
 ENV_NAME = "compose.env"
 """The file of a lease, in the artifacts, that holds its Compose variables."""
 
@@ -31,18 +39,30 @@ def project_name(run_id: str, family: str) -> str:
 
 
 def needed_images(settings: Settings) -> list[str]:
-    """The images that must be built here: not those that the user replaces."""
-    replaced = {"engine-cpu": settings.engine_image, "session-server": settings.session_image}
+    """The images that must be built here: not those that the user replaces, and no CPU engine for GPUs."""
+    gpu = settings.engine is EngineKind.GPU
+    replaced = {"engine-cpu": gpu or settings.engine_image, "session-server": settings.session_image}
     return [name for name in IMAGES if not replaced.get(name)]
 
 
 def image_references(settings: Settings, built: Mapping[str, str]) -> dict[str, str]:
     """Compose service kind (`engine`, `session`, `runner`) -> image reference."""
     return {
-        "engine": settings.engine_image or built["engine-cpu"],
+        "engine": settings.engine_image or (gpu_image() if settings.engine is EngineKind.GPU else built["engine-cpu"]),
         "session": settings.session_image or built["session-server"],
         "runner": built["runner"],
     }
+
+
+def gpu_image() -> str:
+    """The official image at the version that the CPU engine pins. Raises InfrastructureError without that pin."""
+    try:
+        found = re.search(r"^sglang==(\S+)$", _PIN.read_text(encoding="utf-8"), re.MULTILINE)
+    except OSError as error:
+        raise InfrastructureError(f"the pinned SGLang version cannot be read: {error}") from error
+    if found is None:
+        raise InfrastructureError(f"{_PIN} pins no sglang version")
+    return f"{GPU_IMAGE}:v{found[1]}"
 
 
 def compose_variables(
@@ -60,6 +80,7 @@ def compose_variables(
         "TITO_REASONING_PARSER": lease.reasoning_parser,
         "TITO_TOOL_CALL_PARSER": lease.tool_call_parser,
         "TITO_CONTEXT_LENGTH": str(lease.context_length),
+        **(override.VARIABLES if lease.engine is EngineKind.GPU else {}),
     }
 
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 import docker
 
 from runner.base.errors import ConfigurationError
+from runner.base.settings import EngineKind
 from runner.base.terms import ExitCode
 from runner.cli.interrupt import first_signal_interrupts
 from runner.cli.stacks import ROOT, compose_variables, image_references, needed_images, project_name
@@ -36,6 +37,8 @@ def up(variables: Sequence[str]) -> ExitCode:
         families = ", ".join(lease.family for lease in plan.leases) or "none that can run here"
         raise ConfigurationError([f"one family is started at a time, and FAMILY gives {families}"])
     (planned,) = plan.leases
+    if planned.engine is EngineKind.GPU:
+        raise ConfigurationError(["`up` starts the CPU engine only; ENGINE=gpu is for `e2e`"])
     emit = line_consumer()
     directory = settings.artifacts.resolve() / plan.run_id
     with first_signal_interrupts(), lock.held(plan.run_id) as lock_file:

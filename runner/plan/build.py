@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 
 from runner.base.errors import ConfigurationError
 from runner.base.settings import ALL, Settings, read_settings
 from runner.base.terms import CellId, Lane, Role, WireFormat
+from runner.plan.expected import balanced, lease_seconds
 from runner.plan.families import Families, FamiliesFile, Family, read_families
 from runner.plan.model import EngineKind, Limits, Matcher, Plan, PlannedCell, PlannedLease, PlannedSample
 
@@ -99,7 +100,7 @@ def build_plan(
     if problems:
         raise ConfigurationError(problems)
     cells = [plan_cell(settings, families[cell.family], cell, built) for cell in _wanted(settings, families)]
-    mine = _share(settings.shard, cells)
+    mine = _share(settings, families, cells)
     cells = [cell for cell in cells if cell.family in mine]
     runnable = {cell.family for cell in cells if cell.applicable}
     return Plan(
@@ -225,13 +226,16 @@ def _wanted(settings: Settings, families: Families) -> list[CellId]:
     return [CellId(name, lane, scenario) for name in chosen for lane in lanes for scenario in scenarios]
 
 
-def _share(shard: str, cells: Iterable[PlannedCell]) -> set[str]:
-    """The families of this shard. Those that run are dealt out first, so that every shard gets work if there is any."""
-    index, count = (int(part) for part in shard.split("/"))
-    cells = list(cells)
-    runs = {cell.family: None for cell in cells if cell.applicable}
-    rests = {cell.family: None for cell in cells if cell.family not in runs}
-    return {family for place, family in enumerate([*runs, *rests]) if place % count == index - 1}
+def _share(settings: Settings, families: Families, cells: Sequence[PlannedCell]) -> set[str]:
+    """The families of this shard, balanced by expected time. Those that cannot run are dealt out in turn."""
+    index, count = (int(part) for part in settings.shard.split("/"))
+    of = {
+        name: [cell for cell in cells if cell.family == name] for name in dict.fromkeys(cell.family for cell in cells)
+    }
+    runs = [name for name, mine in of.items() if any(cell.applicable for cell in mine)]
+    seconds = {name: lease_seconds(plan_lease(settings, name, families[name]), of[name]) for name in runs}
+    rests = [name for name in of if name not in seconds]
+    return {*balanced(seconds, count)[index - 1], *rests[index - 1 :: count]}
 
 
 def _unknown(settings: Settings, file: FamiliesFile) -> list[str]:

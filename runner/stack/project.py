@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import tenacity
 from testcontainers.compose import DockerCompose
@@ -112,11 +113,17 @@ class Project:
         except subprocess.CalledProcessError as error:
             raise ComposeError(list(error.cmd), error.returncode, error.stderr.decode(errors="replace")) from None
 
+    def configuration(self) -> dict[str, Any]:
+        """The same as data."""
+        compose = self._compose(profile="*")
+        loaded: dict[str, Any] = json.loads(
+            self._call([*compose.docker_compose_command(), "config", "--format", "json"])
+        )
+        return loaded
+
     def images(self) -> dict[str, str]:
         """Service -> image reference, as resolved."""
-        compose = self._compose(profile="*")
-        config = json.loads(self._call([*compose.docker_compose_command(), "config", "--format", "json"]))
-        return {name: str(service["image"]) for name, service in config["services"].items()}
+        return {name: str(service["image"]) for name, service in self.configuration()["services"].items()}
 
     def _call(self, command: list[str]) -> str:
         done = subprocess.run(command, capture_output=True, text=True, cwd=self._root, check=False)

@@ -1,0 +1,91 @@
+"""Before a GPU run starts anything: every link from driver to weights is looked at, and all that miss are named.
+
+The chain is the doctor's. The weights are looked for in the model cache, because nothing is downloaded at run time: a
+model that is not there yet would fail half an hour later, in a container, with a message about the network.
+"""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path, PurePosixPath
+
+from runner.base.errors import InfrastructureError
+from runner.base.settings import EngineKind, Settings
+from runner.cli.stacks import ROOT
+from runner.ground import nvidia
+from runner.ground.check import Status
+from runner.ground.doctor import diagnose
+from runner.ground.shell import run as run_command
+from runner.ground.site import Site
+from runner.plan.model import Plan, PlannedLease
+from runner.stack.override import CACHE
+
+_FREE_SHARE = 0.9
+"""A device counts as free where this part of its memory is."""
+
+
+def cache_dir(settings: Settings) -> Path:
+    """The model cache on this host."""
+    return (settings.hf_home or Path.home() / ".cache" / "huggingface").expanduser().resolve()
+
+
+def preflight(settings: Settings, plan: Plan) -> Plan:
+    """The plan with the place of each model's files in it; a place that it has already must be there.
+
+    Raises InfrastructureError with everything that is missing, each with the line that mends it. Starts nothing that
+    stays.
+    """
+    wanted = tuple(str(index) for index in settings.gpus)
+    site = Site.here(ROOT, base_image=settings.base_image, engine=EngineKind.GPU, gpus=wanted)
+    problems = [
+        f"{check.name}: {check.found}" + (f"\n      -> {check.mend}" if check.mend else "")
+        for check in diagnose(site)
+        if check.status is Status.FAIL
+    ]
+    leases: list[PlannedLease] = []
+    for lease in plan.leases:
+        try:
+            place = snapshot(cache_dir(settings), lease.model)
+            if lease.tokenizer not in (lease.model, str(place)):
+                raise InfrastructureError(
+                    f"recorded with {lease.tokenizer}, the cache has {place}", "fetch that revision"
+                )
+            leases.append(lease.model_copy(update={"tokenizer": str(place)}))
+        except InfrastructureError as error:
+            problems.append(f"weights of {lease.family}: {error.message}\n      -> {error.hint}")
+    if problems:
+        listed = "\n".join(f"  - {problem}" for problem in problems)
+        raise InfrastructureError(
+            f"ENGINE=gpu cannot run on this machine; nothing was started:\n{listed}", "make doctor ENGINE=gpu"
+        )
+    return plan.model_copy(update={"leases": leases})
+
+
+def snapshot(cache: Path, model: str) -> PurePosixPath:
+    """Directory of the model's files as the containers see it.
+
+    Raises InfrastructureError where the cache does not have it, or other users cannot read it.
+    """
+    inside = PurePosixPath("hub") / f"models--{model.replace('/', '--')}"
+    fetch = f"HF_HOME={cache} huggingface-cli download {model}"
+    try:
+        revision = (cache / inside / "refs" / "main").read_text(encoding="utf-8").strip()
+    except OSError:
+        raise InfrastructureError(f"{model} is not in the model cache {cache}", fetch) from None
+    directory = inside / "snapshots" / revision
+    file = cache / directory / "tokenizer.json"
+    if not file.is_file():
+        raise InfrastructureError(f"{model} is not complete in {cache}: {directory} has no tokenizer.json", fetch)
+    if not file.stat().st_mode & stat.S_IROTH:
+        raise InfrastructureError(
+            f"{cache} cannot be read by the containers, which run as another user", f"chmod -R o+rX {cache}"
+        )
+    return PurePosixPath(CACHE) / directory
+
+
+def free_devices(settings: Settings) -> list[str]:
+    """Devices that leases may take: those of GPUS, else all whose memory is free."""
+    if settings.gpus:
+        return [str(index) for index in settings.gpus]
+    devices = nvidia.look(run_command, None).devices
+    return [device.index for device in devices if device.free >= _FREE_SHARE * device.total]

@@ -1,0 +1,105 @@
+"""ENGINE=gpu is refused before anything starts where a link is missing, and every link that misses is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runner.base.errors import InfrastructureError
+from runner.base.settings import Settings
+from runner.cli import gpu
+from runner.cli.stacks import compose_variables, gpu_image, image_references, needed_images
+from runner.ground.check import Check, Status
+from tests.unit.plan.test_build import plan
+
+REVISION = "0123abcd"
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    """A model cache that holds qwen3."""
+    model = tmp_path / "hub" / "models--Qwen--Qwen3-30B-A3B-FP8"
+    (model / "refs").mkdir(parents=True)
+    (model / "refs" / "main").write_text(REVISION)
+    files = model / "snapshots" / REVISION
+    files.mkdir(parents=True)
+    (files / "tokenizer.json").write_text("{}")
+    (files / "tokenizer.json").chmod(0o644)
+    return tmp_path
+
+
+def _settings(cache: Path) -> Settings:
+    return Settings(family=("qwen3",), engine="gpu", hf_home=cache)
+
+
+def _chain(monkeypatch: pytest.MonkeyPatch, *checks: Check) -> None:
+    monkeypatch.setattr(gpu, "diagnose", lambda site: list(checks))
+
+
+def test_every_failed_link_is_named_with_its_line_and_warnings_are_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    _chain(
+        monkeypatch,
+        Check("nvidia driver", Status.FAIL, "none: nvidia-smi is not installed", "apt-get install driver"),
+        Check("nvidia toolkit", Status.FAIL, "not installed", "apt-get install toolkit"),
+        Check("memory", Status.WARN, "little", "free some"),
+    )
+    with pytest.raises(InfrastructureError) as caught:
+        gpu.preflight(_settings(tmp_path), plan(family="qwen3", engine="gpu"))
+    text = str(caught.value)
+    assert "nvidia driver: none: nvidia-smi is not installed" in text
+    assert "-> apt-get install driver" in text
+    assert "nvidia toolkit: not installed" in text
+    assert "weights of qwen3: Qwen/Qwen3-30B-A3B-FP8 is not in the model cache" in text
+    assert "huggingface-cli download Qwen/Qwen3-30B-A3B-FP8" in text
+    assert "little" not in text
+    assert "nothing was started" in text
+
+
+def test_the_plan_gets_the_place_of_the_tokenizer_as_containers_see_it(
+    monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    _chain(monkeypatch, Check("nvidia driver", Status.OK, "570"))
+    found = gpu.preflight(_settings(cache), plan(family="qwen3", engine="gpu"))
+    wanted = f"/hf/hub/models--Qwen--Qwen3-30B-A3B-FP8/snapshots/{REVISION}"
+    assert found.leases[0].tokenizer == wanted
+    assert found.leases[0].model == "Qwen/Qwen3-30B-A3B-FP8"
+    assert gpu.preflight(_settings(cache), found) == found, "a plan that is repeated keeps its place"
+    moved = cache / "hub" / "models--Qwen--Qwen3-30B-A3B-FP8"
+    (moved / "snapshots" / REVISION).rename(moved / "snapshots" / "newer")
+    (moved / "refs" / "main").write_text("newer")
+    with pytest.raises(InfrastructureError, match="fetch that revision"):
+        gpu.preflight(_settings(cache), found)
+
+
+def test_a_download_that_broke_off_and_files_that_others_cannot_read_are_told_apart(cache: Path) -> None:
+    file = next(cache.rglob("tokenizer.json"))
+    file.chmod(0o600)
+    with pytest.raises(InfrastructureError, match="chmod -R o"):
+        gpu.snapshot(cache, "Qwen/Qwen3-30B-A3B-FP8")
+    file.unlink()
+    with pytest.raises(InfrastructureError, match="is not complete"):
+        gpu.snapshot(cache, "Qwen/Qwen3-30B-A3B-FP8")
+
+
+def test_the_engine_is_the_official_image_at_the_version_that_the_cpu_engine_pins(tmp_path: Path) -> None:
+    settings = _settings(tmp_path)
+    name, _, tag = gpu_image().partition(":v")
+    pinned = (Path(__file__).parents[3] / "images/engine-cpu/requirements-alone.in").read_text()
+    assert name == "lmsysorg/sglang"
+    assert f"sglang=={tag}\n" in pinned
+    assert "engine-cpu" not in needed_images(settings)
+    assert image_references(settings, {"session-server": "s", "runner": "r"})["engine"] == gpu_image()
+    own = Settings(engine="gpu", engine_image="mine:1")
+    assert image_references(own, {"session-server": "s", "runner": "r"})["engine"] == "mine:1"
+
+
+def test_limits_of_the_small_engine_are_lifted_for_the_real_one_only() -> None:
+    images = {"engine": "e", "session": "s", "runner": "r"}
+    for engine, lifted in (("gpu", True), ("cpu", False)):
+        made = plan(family="qwen3", engine=engine)
+        variables = compose_variables(made, made.leases[0], images, lock=Path("/lock"), keep=False)
+        assert ("TITO_ENGINE_MEMORY" in variables) is lifted
+        assert ("TITO_ENGINE_TMPFS" in variables) is lifted
