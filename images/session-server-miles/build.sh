@@ -5,12 +5,13 @@
 set -eu
 cd "$(dirname "$0")/../.."
 
-newest() { docker images --filter "label=io.github.tito-e2e.image=$1" --format '{{.Repository}}:{{.Tag}}' | grep -v '<none>' | head -n 1; }
-
-engine=${ENGINE_IMAGE:-$(newest engine-cpu)}
+engine=${ENGINE_IMAGE:-}
 if [ -z "$engine" ]; then
-    echo "there is no engine image yet; \`make images\` builds it, or name one with ENGINE_IMAGE=<image>" >&2
-    exit 2
+    engine=$(.venv/bin/python -m runner images | tee /dev/stderr | sed -n 's/^engine-cpu=//p')
+fi
+if [ -z "$engine" ]; then
+    echo "the engine image is not there: see above, or name one with ENGINE_IMAGE=<image>" >&2
+    exit 3
 fi
 base=${BASE_IMAGE:-$(docker images --format '{{.Repository}}:{{.Tag}}' tito-e2e/base | head -n 1)}
 base=${base:-python:3.11-slim-bookworm}

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from pathlib import Path
 
 from runner.contract import recorder
 from runner.contract.checkout import PACKAGE, PINNED_COMMIT, TEST_FILES, configuration, drift_text, missing, read_pin
+from runner.contract.record import Line, read_record, reason_of
 from runner.contract.result import ContractOutcome, ContractResult, Counts, Pin, Test
 from runner.ground.shell import Result, Run, run
 
@@ -28,8 +28,6 @@ _PLUGIN = "contract_recorder"
 _ASK_SECONDS = 60.0
 _KEPT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
 """What of our environment the tests get: what an interpreter needs to run at all."""
-
-_ERROR = re.compile(r"[\w.]*(Error|Exception|Failed|Exit|Interrupt)\b")
 
 _ASK = """
 import importlib.util as u
@@ -147,9 +145,9 @@ def _whole_lines(record: Path) -> Iterator[str]:
 
 
 def _judge(
-    order: Order, root: Path, pin: Pin, argv: tuple[str, ...], done: Result, record: list[dict[str, object]]
+    order: Order, root: Path, pin: Pin, argv: tuple[str, ...], done: Result, record: list[Line]
 ) -> ContractResult:
-    tests, counts, versions = _read(record, root)
+    tests, counts, versions = read_record(record, root)
     problems = []
     if done.timed_out:
         running = [test.name for test in tests if test.outcome == "unfinished"]
@@ -157,11 +155,11 @@ def _judge(
         problems.append(f"time-out: stopped after {order.timeout:g} s {where}")
     broken = [line for line in record if line["kind"] == "uncollected"]
     for line in broken:
-        problems.append(f"cannot be collected: {line['node']}: {_reason(str(line['text']))}")
+        problems.append(f"cannot be collected: {line['node']}: {reason_of(str(line['text']))}")
     finished = any(line["kind"] == "finish" for line in record)
     if not done.timed_out:
         problems += _vacuous(order, tests, [str(line["node"]) for line in broken], finished)
-    problems += [f"failed: {test.name}: {_reason(test.text)}" for test in tests if test.outcome == "failed"]
+    problems += [f"failed: {test.name}: {reason_of(test.text)}" for test in tests if test.outcome == "failed"]
     if not done.timed_out and not finished:
         running = [test.name for test in tests if test.outcome == "unfinished"]
         during = f" while {', '.join(running)} was running" if running else ""
@@ -181,70 +179,6 @@ def _vacuous(order: Order, tests: Sequence[Test], broken: Sequence[str], finishe
             yield f"no test collected: {name} has none"
         elif own and all(test.outcome in ("skipped", "xfailed") for test in own):
             yield f"no test ran: all {len(own)} tests of {name} were skipped"
-
-
-def _read(record: Sequence[dict[str, object]], root: Path) -> tuple[tuple[Test, ...], Counts, dict[str, str]]:
-    files: dict[str, str] = {}
-    phases: dict[str, list[dict[str, object]]] = {}
-    ended, begun = set(), set()
-    subtests = {"passed": 0, "failed": 0}
-    versions: dict[str, str] = {}
-    told = False
-    for line in record:
-        node = str(line.get("node", ""))
-        match line["kind"]:
-            case "start":
-                versions = {"python": str(line["python"]), "pytest": str(line["pytest"])}
-                told = bool(line["subtests"])
-            case "collected":
-                path = Path(str(line["file"]))
-                files[node] = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
-            case "begin":
-                begun.add(node)
-            case "end":
-                ended.add(node)
-            case "report" if line["subtest"]:
-                outcome = str(line["outcome"])
-                subtests[outcome] = subtests.get(outcome, 0) + 1
-                phases.setdefault(node, []).append(line)
-            case "report":
-                phases.setdefault(node, []).append(line)
-    tests = tuple(_test(node, file, phases.get(node, []), node in begun, node in ended) for node, file in files.items())
-    each = [test.outcome for test in tests]
-    counts = Counts(
-        collected=len(tests),
-        passed=each.count("passed"),
-        failed=each.count("failed"),
-        skipped=each.count("skipped"),
-        xfailed=each.count("xfailed"),
-        unfinished=each.count("unfinished") + each.count("not begun"),
-        subtests_passed=subtests["passed"] if told else None,
-        subtests_failed=subtests["failed"] if told else None,
-    )
-    return tests, counts, versions
-
-
-def _test(node: str, file: str, phases: Sequence[dict[str, object]], begun: bool, ended: bool) -> Test:
-    failed = [line for line in phases if line["outcome"] == "failed"]
-    skipped = [line for line in phases if line["outcome"] == "skipped" and not line["subtest"]]
-    if failed:
-        outcome = "failed"
-    elif not ended:
-        outcome = "unfinished" if begun else "not begun"
-    elif skipped:
-        outcome = "xfailed" if any(line["expected"] for line in skipped) else "skipped"
-    else:
-        outcome = "passed"
-    seconds = sum(float(str(line["seconds"])) for line in phases if not line["subtest"])
-    return Test(name=node, file=file, outcome=outcome, seconds=seconds, text="\n".join(str(x["text"]) for x in failed))
-
-
-def _reason(text: str) -> str:
-    """The line of a traceback that says what was wrong."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    marked = [line[1:].strip() for line in lines if line.startswith("E ")]
-    named = [line for line in marked if _ERROR.match(line)]
-    return (named or marked or lines[-1:] or ["no reason given"])[0]
 
 
 def _result(

@@ -41,7 +41,7 @@ def result_lines(result: ContractResult, directory: Path) -> list[str]:
         lines.append(f"  DRIFT ACCEPTED: {drift_text(result.pin)}")
     if result.versions:
         counts = result.counts
-        subtests = "subtests not reported by this pytest"
+        subtests = "subtests not reported"
         if counts.subtests_passed is not None:
             subtests = f"{counts.subtests_passed} subtests passed, {counts.subtests_failed} failed"
         lines.append(
