@@ -345,6 +345,8 @@ def _conflicts(settings: Settings, skip: set[str]) -> list[str]:
         shown = ",".join(map(str, settings.gpus))
         problems.append(f"GPUS={shown!r} is for ENGINE=gpu, and ENGINE is 'cpu'; set ENGINE=gpu or unset GPUS")
     problems += _target_conflicts(settings, skip)
+    if settings.workers > 1 and "workers" not in skip:
+        problems.append(f"WORKERS={str(settings.workers)!r}: one session server per version is started; allowed: 1")
     for cell in settings.cell:
         for field, part, named in (
             ("family", cell.family, settings.family),

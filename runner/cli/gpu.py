@@ -18,6 +18,7 @@ from runner.ground.doctor import diagnose
 from runner.ground.shell import run as run_command
 from runner.ground.site import Site
 from runner.plan.model import Plan, PlannedLease
+from runner.stack.devices import Devices
 from runner.stack.override import CACHE
 
 _FREE_SHARE = 0.9
@@ -43,7 +44,11 @@ def preflight(settings: Settings, plan: Plan) -> Plan:
         if check.status is Status.FAIL
     ]
     leases: list[PlannedLease] = []
+    usable = free_devices(settings)
     for lease in plan.leases:
+        if lease.gpus > len(usable):
+            found = f"{lease.family} needs {lease.gpus}, and {len(usable)} can be used ({', '.join(usable) or 'none'})"
+            problems.append(f"gpus: {found}\n      -> nvidia-smi   # who holds the others; or GPUS=... to name devices")
         try:
             place = snapshot(cache_dir(settings), lease.model)
             if lease.tokenizer not in (lease.model, str(place)):
@@ -84,8 +89,11 @@ def snapshot(cache: Path, model: str) -> PurePosixPath:
 
 
 def free_devices(settings: Settings) -> list[str]:
-    """Devices that leases may take: those of GPUS, else all whose memory is free."""
+    """Devices that leases may take: those of GPUS, else all whose memory is free or held by a run that will end."""
     if settings.gpus:
         return [str(index) for index in settings.gpus]
     devices = nvidia.look(run_command, None).devices
-    return [device.index for device in devices if device.free >= _FREE_SHARE * device.total]
+    locks = Devices([device.index for device in devices])
+    return [
+        device.index for device in devices if device.free >= _FREE_SHARE * device.total or locks.locked(device.index)
+    ]

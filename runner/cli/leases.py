@@ -80,7 +80,13 @@ def start_all(run: Run, client: docker.DockerClient, variables: Variables) -> No
         run.emit(NoteEvent(message=f"{lease.family}: on GPU {', '.join(devices)}"))
         run_lease(run, lease, client, variables(lease), devices=devices, sleep=stop.sleep)
 
-    run_packed(in_order(run.plan), Devices(free_devices(run.settings)), work)
+    def waiting(why: str) -> None:
+        run.emit(NoteEvent(message=why))
+
+    try:
+        run_packed(in_order(run.plan), Devices(free_devices(run.settings)), work, waiting=waiting)
+    except InfrastructureError as error:  # devices went away since the preflight; raised before any lease began
+        nothing_runs(run, error)
 
 
 def in_order(plan: Plan) -> list[PlannedLease]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 
+from runner.base.errors import InfrastructureError
 from runner.plan.model import PlannedLease
 from runner.stack.lock import runs_dir
 
@@ -33,6 +34,15 @@ class Devices:
     def __init__(self, names: Sequence[str], directory: Path | None = None) -> None:
         self.names = tuple(names)
         self._directory = directory or devices_dir()
+
+    def locked(self, name: str) -> bool:
+        """Whether a lease, of this run or another, uses this device now."""
+        taken = Taken()
+        self._directory.mkdir(parents=True, exist_ok=True)
+        taken.add(name, self._directory / f"{name}.lock")
+        free = bool(taken.names)
+        taken.release()
+        return not free
 
     def take(self, count: int) -> Taken | None:
         """Lock `count` devices that nobody holds, or none of them. Does not wait."""
@@ -87,12 +97,30 @@ class Stop:
 Work = Callable[[PlannedLease, Sequence[str], Stop], None]
 
 
-def run_packed(leases: Sequence[PlannedLease], devices: Devices, work: Work, stop: Stop | None = None) -> None:
+def run_packed(
+    leases: Sequence[PlannedLease],
+    devices: Devices,
+    work: Work,
+    *,
+    waiting: Callable[[str], None] = lambda why: None,
+    stop: Stop | None = None,
+) -> None:
     """Run `work` for every lease, each as soon as the devices it needs are free; the order of `leases` is kept.
 
     A lease that fits is not held up by a bigger one that has to wait. Ctrl-C ends all of them and waits for their
-    clean-up. What `work` raises is raised again, once every other lease has ended.
+    clean-up. What `work` raises is raised again, once every other lease has ended. `waiting` is told once, when nothing
+    runs because another run holds the devices.
+
+    Raises InfrastructureError, before anything runs, for a lease that needs more devices than there are.
     """
+    for lease in leases:
+        if lease.gpus > len(devices.names):
+            raise InfrastructureError(
+                f"family {lease.family} needs {lease.gpus} GPUs, and {len(devices.names)} can be used"
+                f" ({', '.join(devices.names) or 'none'})",
+                "nvidia-smi   # who holds the others; name devices with GPUS=...",
+            )
+    told = False
     stop = stop or Stop(Event())
     pending, running = list(leases), dict[Future[None], Taken]()
     with ThreadPoolExecutor(max(1, len(pending)), thread_name_prefix="lease") as pool:
@@ -106,6 +134,9 @@ def run_packed(leases: Sequence[PlannedLease], devices: Devices, work: Work, sto
                         running[pool.submit(work, lease, taken.names, stop)] = taken
                 ended, _ = wait(running, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
                 if not running:
+                    if not told:
+                        told = True
+                        waiting(f"waiting for GPUs that another run holds, out of {', '.join(devices.names)}")
                     stop.sleep(_POLL_SECONDS)  # another run holds the devices
                 for future in ended:
                     running.pop(future).release()

@@ -11,6 +11,8 @@ from runner.base.settings import Settings
 from runner.cli import gpu
 from runner.cli.stacks import compose_variables, gpu_image, image_references, needed_images
 from runner.ground.check import Check, Status
+from runner.ground.nvidia import Chain, Device
+from runner.stack.devices import Devices
 from tests.unit.plan.test_build import plan
 
 REVISION = "0123abcd"
@@ -33,8 +35,31 @@ def _settings(cache: Path) -> Settings:
     return Settings(family=("qwen3",), engine="gpu", hf_home=cache)
 
 
-def _chain(monkeypatch: pytest.MonkeyPatch, *checks: Check) -> None:
+def _chain(monkeypatch: pytest.MonkeyPatch, *checks: Check, usable: int = 2) -> None:
     monkeypatch.setattr(gpu, "diagnose", lambda site: list(checks))
+    monkeypatch.setattr(gpu, "free_devices", lambda settings: [str(index) for index in range(usable)])
+
+
+def test_too_few_devices_are_said_before_anything_starts(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    _chain(monkeypatch, usable=1)
+    with pytest.raises(InfrastructureError, match="qwen3 needs 2, and 1 can be used"):
+        gpu.preflight(_settings(cache), plan(family="qwen3", engine="gpu"))
+
+
+def test_a_device_counts_as_usable_where_its_memory_is_free_or_another_run_of_ours_has_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def device(index: str, free: int) -> Device:
+        return Device(index, f"GPU-{index}", "H", total=1000, free=free)
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    chain = Chain("570", (device("0", 1000), device("1", 10), device("2", 10)))
+    monkeypatch.setattr(gpu.nvidia, "look", lambda run, info: chain)
+    taken = Devices(["2"]).take(1)
+    assert taken is not None
+    assert gpu.free_devices(Settings(engine="gpu")) == ["0", "2"], "1 is held by a stranger"
+    taken.release()
+    assert gpu.free_devices(Settings(engine="gpu", gpus=(1,))) == ["1"], "what is named is taken"
 
 
 def test_every_failed_link_is_named_with_its_line_and_warnings_are_not(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from runner.base.errors import InfrastructureError
 from runner.cli.leases import in_order
 from runner.plan.model import PlannedLease
 from runner.stack.devices import Devices, Stop, run_packed
@@ -35,6 +36,45 @@ def test_a_lease_gets_all_of_its_devices_or_none(tmp_path: Path) -> None:
     assert again.names == ("0", "1")
     single.release()
     again.release()
+
+
+def test_a_device_is_locked_for_as_long_as_it_is_taken(tmp_path: Path) -> None:
+    devices = Devices(["0"], tmp_path)
+    assert not devices.locked("0")
+    taken = devices.take(1)
+    assert taken is not None
+    assert Devices(["0"], tmp_path).locked("0")
+    taken.release()
+    assert not devices.locked("0")
+
+
+def test_a_lease_that_can_never_fit_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    done: list[str] = []
+    leases = [_lease("fits", 1), _lease("huge", 3)]
+    with pytest.raises(InfrastructureError, match="huge needs 3 GPUs, and 2 can be used"):
+        run_packed(leases, Devices(["0", "1"], tmp_path), lambda lease, devices, stop: done.append(lease.family))
+    assert done == []
+
+
+def test_a_run_waits_for_devices_of_another_run_and_says_so_once(tmp_path: Path) -> None:
+    other = Devices(["0"], tmp_path).take(1)
+    assert other is not None
+    said: list[str] = []
+    done: list[str] = []
+
+    def waiting(why: str) -> None:
+        said.append(why)
+        other.release()
+
+    run_packed(
+        [_lease("one", 1)],
+        Devices(["0"], tmp_path),
+        lambda lease, devices, stop: done.append(lease.family),
+        waiting=waiting,
+    )
+    assert done == ["one"]
+    assert len(said) == 1
+    assert "another run holds" in said[0]
 
 
 def test_runs_share_devices_and_no_device_is_used_twice_at_once(tmp_path: Path) -> None:
