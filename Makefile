@@ -7,7 +7,7 @@ SHELL := /bin/sh
 PY := .venv/bin/python
 PYTEST := $(PY) -m pytest
 
-.PHONY: help e2e test test-unit test-container test-e2e check doctor plan gate replay merge repro up down sweep settings images micro-model lock clean
+.PHONY: help e2e test test-unit test-container test-e2e check bench doctor plan gate replay merge repro up down sweep settings images micro-model lock clean
 .PHONY: venv venv-dev contract
 
 help: ## this list
@@ -41,6 +41,9 @@ test-e2e: venv-dev ## real SGLang
 
 check: venv-dev ## formatting, lint, types, import rule
 	@.venv/bin/ruff format --check . && .venv/bin/ruff check . && .venv/bin/mypy && .venv/bin/lint-imports
+
+bench: venv-dev ## the session server's cost: turns/s and latencies of a zero-work engine stub, v1 and v2, in one run
+	@cd images/session-server && exec ../../$(PY) -m bench
 
 doctor: venv ## what is missing on this machine, and the line that mends it
 	@exec $(PY) -m runner doctor
