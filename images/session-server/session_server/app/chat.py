@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from session_server.app.access import service_of
 from session_server.app.bodies import read_body
+from session_server.app.presence import while_connected
 from session_server.app.service import Refused
 from session_server.engine.reply import Generation
 from session_server.wire.headers import to_client, to_engine
@@ -38,7 +39,8 @@ async def chat_completions(request: Request, session_id: str) -> Response:
     def present(generation: Generation) -> bytes:
         return stream_body(generation.body) if chat.stream else client_body(generation.body, generation.raw)
 
-    outcome = await service.run_turn(session, chat, headers, present)
+    async with while_connected(request):
+        outcome = await service.run_turn(session, chat, headers, present)
     if isinstance(outcome, Refused):
         return Response(outcome.reply.body, outcome.reply.status, to_client(outcome.reply.headers))
     if chat.stream:

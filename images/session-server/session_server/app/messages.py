@@ -12,6 +12,7 @@ from starlette.responses import Response
 from session_server.app.access import service_of
 from session_server.app.bodies import read_body
 from session_server.app.errors import json_response
+from session_server.app.presence import while_connected
 from session_server.app.service import Refused, Service
 from session_server.core import matchers
 from session_server.core.errors import SessionError
@@ -79,7 +80,8 @@ async def _create(request: Request, session_id: str) -> Response:
             return events.dump(message)
         return events.stream(message, model=body.model, arguments=_arguments(generation))
 
-    outcome = await service.run_turn(session, chat, headers, present, matcher=_matcher(service))
+    async with while_connected(request):
+        outcome = await service.run_turn(session, chat, headers, present, matcher=_matcher(service))
     if isinstance(outcome, Refused):
         reply = outcome.reply
         if reply.status >= 500:
