@@ -8,7 +8,7 @@ PY := .venv/bin/python
 PYTEST := $(PY) -m pytest
 
 .PHONY: help e2e test test-unit test-container test-e2e check bench doctor plan gate replay merge repro up down sweep settings images micro-model lock clean
-.PHONY: venv venv-dev contract
+.PHONY: venv venv-dev contract contract-kit
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ repro: venv ## one recorded cell again: make repro RUN=artifacts/<run id> CELL=q
 
 contract: venv-dev ## SGLang's own conversion tests from a checkout: make contract SGLANG_SOURCE_ROOT=<checkout>
 	@exec $(PY) -m runner contract sglang
+
+contract-kit: venv ## SGLang's own Anthropic kit, live against the engine image
+	@exec $(PY) -m runner contract kit
 
 up: venv ## the environment for a person: URLs and a curl line
 	@exec $(PY) -m runner up
