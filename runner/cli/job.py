@@ -17,9 +17,8 @@ from runner.base.events import Emit, Event, NoteEvent, PhaseEvent
 from runner.base.settings import Settings
 from runner.base.terms import ExitCode
 from runner.cli.interrupt import first_signal_interrupts
-from runner.ledger.paths import lease_cell, lease_ledger
+from runner.cli.steps import HostLedgers
 from runner.ledger.records import InfraRecord
-from runner.ledger.writer import LedgerWriter
 from runner.plan.model import Plan, PlannedLease
 from runner.report.console import console
 from runner.report.write import write_plan, write_reports
@@ -39,6 +38,7 @@ class Run:
     lock: Path
     redact: Redactor
     secrets: int
+    ledgers: HostLedgers
     emit: Emit
 
 
@@ -51,6 +51,8 @@ def conduct(settings: Settings, plan: Plan, work: Callable[[Run], None]) -> Exit
     directory.mkdir(parents=True)
     write_plan(directory, plan)
     secrets = secret_values(os.environ)
+    redact = Redactor(secrets)
+    ledgers = HostLedgers(directory, plan.run_id, [lease.family for lease in plan.leases], redact)
     phases: list[PhaseEvent] = []
     interrupted = False
     with ExitStack() as stack:
@@ -61,12 +63,15 @@ def conduct(settings: Settings, plan: Plan, work: Callable[[Run], None]) -> Exit
         def emit(event: Event) -> None:
             if isinstance(event, PhaseEvent):
                 phases.append(event)
+            problem = ledgers.note(event)
             show(event)
+            if problem:
+                show(NoteEvent(level="error", message=problem))
 
         emit(NoteEvent(message=f"run {plan.run_id}: {len(cells)} of {len(plan.cells)} cells to drive, {directory}"))
         held = stack.enter_context(lock.held(plan.run_id))
         try:
-            work(Run(settings, plan, directory, held, Redactor(secrets), len(secrets), emit))
+            work(Run(settings, plan, directory, held, redact, len(secrets), ledgers, emit))
         except KeyboardInterrupt:
             interrupted = True
             emit(NoteEvent(level="warning", message="interrupted: the verdict covers what was done until then"))
@@ -83,8 +88,7 @@ def write_environment(run: Run, facts: Mapping[str, object]) -> None:
 
 def write_lease_ledger(run: Run, lease: PlannedLease, failure: ServiceFailure | None, *, closed: bool = True) -> None:
     """What the host saw of a lease. Without its trailer where the host itself was interrupted."""
-    path = lease_ledger(run.directory, lease.family)
-    writer = LedgerWriter(path, run=run.plan.run_id, cell=lease_cell(lease.family), writer="host")
+    writer = run.ledgers.take(lease.family)
     if failure is not None:
         tail = [run.redact(line.encode()).decode("utf-8", "replace") for line in failure.log_tail]
         writer.write(
