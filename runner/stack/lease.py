@@ -137,6 +137,8 @@ class Lease:
                     raise StackError(services.failure(seen, runner, seen.ending))
                 self._say("verified", f"runner ended with {seen.exit_code}", seconds=self.clock() - begun)
                 return seen.exit_code
+            if seen.trouble:
+                raise StackError(services.failure(seen, runner, seen.trouble))
             now = self.clock()
             if now - begun > self.budgets.verify:
                 raise StackError(
@@ -150,10 +152,8 @@ class Lease:
     def _check_services(self, watched: dict[str, Container]) -> None:
         for name, container in watched.items():
             seen = services.state(name, container)
-            if seen.ended:
-                raise StackError(services.failure(seen, container, f"ended while lanes were running: {seen.ending}"))
-            if seen.restarts:
-                raise StackError(services.failure(seen, container, f"restarted {seen.restarts} times"))
+            if seen.trouble:
+                raise StackError(services.failure(seen, container, f"while lanes were running: {seen.trouble}"))
 
     def _on_runner_line(self, line: str) -> None:
         event = from_line(line)
@@ -195,6 +195,8 @@ class Lease:
 
     def _stop(self, name: str, container: Container, seconds: int) -> None:
         try:
+            if services.state(name, container).status == "paused":
+                container.unpause()  # a frozen process takes no signal
             container.stop(timeout=seconds)
         except DockerException as error:
             self._warn(f"{name} could not be stopped: {error}")

@@ -41,8 +41,8 @@ def wait_ready(
             seen = state(name, container)
             if seen.ended:
                 raise StackError(failure(seen, container, f"did not start: {seen.ending}"))
-            if seen.restarts:
-                raise StackError(failure(seen, container, f"restarted {seen.restarts} times while it was starting"))
+            if seen.trouble:
+                raise StackError(failure(seen, container, f"while it was starting: {seen.trouble}"))
             if seen.health == "healthy":
                 emit(PhaseEvent(lease=lease, phase="ready", detail=name, seconds=round(clock() - start, 1)))
                 del waiting[name]

@@ -27,11 +27,26 @@ class ServiceState:
     oom_killed: bool
     restarts: int
     error: str
+    connected: bool = True
+    """Whether it is on a network; True where Docker does not say."""
 
     @property
     def ended(self) -> bool:
         """Seen to have ended: only said when Docker says so."""
         return self.status in ("exited", "dead")
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing that needs this service can go on, or empty: it ended, restarted, is paused or cut off."""
+        if self.ended:
+            return self.ending
+        if self.restarts:
+            return f"restarted {self.restarts} times"
+        if self.status == "paused":
+            return "was paused"
+        if self.status == "running" and not self.connected:
+            return "was cut off from its network"
+        return ""
 
     @property
     def ending(self) -> str:
@@ -56,6 +71,7 @@ def state(service: str, container: Container) -> ServiceState:
         return ServiceState(service, str(container.id), "dead", "none", -1, False, 0, "the container was removed")
     seen = container.attrs["State"]
     health = seen.get("Health") or {}
+    networks = container.attrs.get("NetworkSettings", {}).get("Networks")
     return ServiceState(
         service=service,
         container_id=str(container.id),
@@ -65,6 +81,7 @@ def state(service: str, container: Container) -> ServiceState:
         oom_killed=bool(seen.get("OOMKilled", False)),
         restarts=int(container.attrs.get("RestartCount", 0)),
         error=str(seen.get("Error", "")),
+        connected=networks is None or bool(networks),
     )
 
 

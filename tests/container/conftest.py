@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import os
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -105,7 +105,8 @@ def faulty(images: dict[str, str], client: docker.DockerClient) -> Iterator[Call
 
     def build(faults: list[dict[str, Any]]) -> str:
         text = json.dumps(faults)
-        tag = f"tito-e2e/scripted-engine-with-faults:{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+        # A tag of this test's own: another worker may make and remove the same image at the same time.
+        tag = f"tito-e2e/scripted-engine-with-faults:{uuid.uuid4().hex[:12]}"
         quoted = text.replace("\\", "\\\\").replace('"', '\\"')
         dockerfile = f'FROM {images["scripted-engine"]}\nENV SCRIPTED_ENGINE_FAULTS="{quoted}"\n'
         client.images.build(fileobj=io.BytesIO(dockerfile.encode()), tag=tag, rm=True, forcerm=True)
