@@ -51,7 +51,9 @@ def run_leases(run: Run) -> None:
         nothing_runs(run, error)
         return
     try:
-        start_all(run, client, lambda lease: compose_variables(run.plan, lease, images, lock=run.lock, keep=False))
+        start_all(
+            run, client, lambda lease: compose_variables(run.plan, lease, images, lock=run.lock, keep=run.settings.keep)
+        )
     finally:
         client.close()
 
@@ -130,6 +132,7 @@ def run_lease(
             redact=run.redact,
             emit=run.emit,
             sleep=sleep,
+            keep=run.settings.keep,
         )
         lease.verify((run.directory / PLAN_NAME).read_bytes())
     except StackError as error:

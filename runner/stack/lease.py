@@ -66,6 +66,8 @@ class Lease:
     emit: Emit
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+    keep: bool = False
+    """Leave the services running at the end; evidence is collected all the same."""
     _followers: list[LogFollower] = field(default_factory=list)
     _last_event: float = 0.0
 
@@ -162,7 +164,7 @@ class Lease:
             self.emit(event)
 
     def finish(self) -> None:
-        """Collect all evidence, then remove everything. Goes on past errors and reports them; safe to call twice."""
+        """Collect all evidence, then remove everything, or keep it. Reports errors and goes on; safe to call twice."""
         self._say("collecting")
         try:
             found = services.containers(self.client, self.project.name)
@@ -170,7 +172,10 @@ class Lease:
             self._warn(f"Docker does not answer, so nothing can be collected or removed now: {error}")
             return
         self._collect(found)
-        self._remove()
+        if self.keep and found:
+            self._say("kept", f"KEEP=1: project {self.project.name} was left; `make down` removes it")
+        else:
+            self._remove()
 
     def _collect(self, found: dict[str, Container]) -> None:
         runner = found.pop(RUNNER, None)
@@ -182,11 +187,11 @@ class Lease:
             except (DockerException, OSError) as error:
                 self._warn(f"the runner's artifacts could not be copied out: {error}")
         states = {name: services.state(name, container).__dict__ for name, container in found.items()}
-        if found:
+        if found and not self.keep:
             with ThreadPoolExecutor(len(found)) as pool:
                 list(pool.map(lambda item: self._stop(item[0], item[1], _SERVICE_STOP_SECONDS), found.items()))
         for follower in self._followers:
-            follower.finish()
+            follower.finish(ended=not self.keep)
         self._followers.clear()
         if states:
             path = self.run_dir / "leases" / self.family / "states.json"

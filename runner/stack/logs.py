@@ -59,9 +59,9 @@ class LogFollower:
             _, _, text = clean.partition(b" ")
             self._on_line(text.decode("utf-8", "replace"))
 
-    def finish(self) -> None:
-        """Wait for the end of the stream (the container has been stopped); fetch the log anew where it broke."""
-        self._thread.join(_JOIN_SECONDS)
+    def finish(self, *, ended: bool = True) -> None:
+        """Wait for the end of the stream if the container has `ended`; else, or where it broke, fetch the log anew."""
+        self._thread.join(_JOIN_SECONDS if ended else 0)
         if self._thread.is_alive() or self.broke:
             try:
                 whole = self._container.logs(timestamps=True)
