@@ -258,6 +258,7 @@ def result(**fields: Any) -> dict[str, Any]:
             user(result(content=[{"type": "mystery"}])),
             "messages[0].content[0].content[0]: unknown content block type 'mystery'",
         ),
+        (user({"type": ["text"]}), "messages[0].content[0]: unknown content block type ['text']"),
         (user({"type": "text"}), "messages[0].content[0].text: Field required"),
         (user({"type": "text", "text": 5}), "messages[0].content[0].text: Input should be a valid string"),
         ([{"role": "tool", "content": "x"}], "messages[0].role: Input should be 'user', 'assistant' or 'system'"),

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import orjson
 from anthropic.types import (
     InputJSONDelta,
     Message,
@@ -33,7 +32,7 @@ from pydantic import BaseModel
 
 def dump(value: BaseModel) -> bytes:
     """Compact JSON without the fields that have no value."""
-    return orjson.dumps(value.model_dump(mode="json", exclude_none=True))
+    return value.model_dump_json(exclude_none=True).encode()
 
 
 def stream(message: Message, *, model: str, arguments: dict[str, str]) -> bytes:

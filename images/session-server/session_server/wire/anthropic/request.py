@@ -56,7 +56,7 @@ def _tag(value: object) -> str | None:
 def _known_type(value: object) -> object:
     """Name an unknown block type before the variants are tried."""
     kind = value.get("type") if isinstance(value, dict) else None
-    if isinstance(value, dict) and kind not in _KNOWN:
+    if isinstance(value, dict) and not (isinstance(kind, str) and kind in _KNOWN):
         raise PydanticCustomError("block_type", "unknown content block type {kind}", {"kind": repr(kind)})
     return value
 
