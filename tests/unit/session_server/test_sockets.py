@@ -173,6 +173,28 @@ async def test_a_client_that_hangs_up_withdraws_its_turn(live: tuple[str, Script
         assert len((await http.get(session)).json()["records"]) == 1
 
 
+async def test_a_shutdown_lets_the_turn_in_flight_finish_and_be_recorded(qwen: Vocabulary, qwen_path: Path) -> None:
+    engine = ScriptedEngine(qwen)
+    held = Held()
+    engine.script = [held]
+    async with listening(engine.app) as engine_url:
+        settings = make_settings(qwen_path, engine_url=engine_url, core_version="v1")
+        app = build(settings, bind(find("qwen3"), qwen, settings))
+        server = listening(app)
+        session = await new_session(await server.__aenter__())
+        async with httpx.AsyncClient() as http:
+            turn = asyncio.create_task(http.post(f"{session}/v1/chat/completions", json={"messages": [USER]}))
+            await held.arrived.wait()
+            closing = asyncio.create_task(server.__aexit__(None, None, None))
+            await asyncio.sleep(0)
+            assert not closing.done()
+            held.release.set()
+            assert (await turn).status_code == 200
+            await closing
+        stored = app.state.service.store.get(session.rpartition("/")[2])
+        assert len(stored.state.turns) == 1
+
+
 async def test_an_engine_that_is_not_there_is_a_502(qwen: Vocabulary, qwen_path: Path) -> None:
     settings = make_settings(qwen_path, engine_url="http://127.0.0.1:9", core_version="v1")
     async with listening(build(settings, bind(find("qwen3"), qwen, settings))) as url, httpx.AsyncClient() as http:

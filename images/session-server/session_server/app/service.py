@@ -126,7 +126,9 @@ class Service:
                 f"upstream response cannot be recorded: sampled id {outside} is outside the vocabulary of "
                 f"{self.codec.vocabulary.size}; engine and tokenizer directory do not match"
             )
-        token_ids = prompt + generation.output_ids
+        completion_start = len(prompt)
+        token_ids = prompt
+        token_ids.extend(generation.output_ids)
         check_prefix(position.parent, token_ids, self.codec.family.max_trim_tokens)
         try:
             presented = present(generation)
@@ -137,7 +139,7 @@ class Service:
                 seq=session.state.next_seq,
                 assistant=generation.message,
                 token_ids=token_ids,
-                completion_start=len(prompt),
+                completion_start=completion_start,
                 finish_reason=generation.finish_reason,
                 response_id=generation.response_id,
                 record=Record(
@@ -152,6 +154,6 @@ class Service:
             )
         )
         self.metrics.recorded.inc()
-        self.metrics.prompt_tokens.inc(len(prompt))
+        self.metrics.prompt_tokens.inc(completion_start)
         self.metrics.completion_tokens.inc(len(generation.output_ids))
         return Done(reply.headers, presented)

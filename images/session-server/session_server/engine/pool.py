@@ -15,6 +15,9 @@ from urllib.parse import urlsplit
 
 import h11
 
+_JOINED = 16 * 1024
+"""Bodies below this size, in bytes, leave in one write with their head."""
+
 
 class TransportError(Exception):
     """No whole answer came."""
@@ -116,15 +119,21 @@ class _Connection(asyncio.Protocol):
             raise ConnectError("the connection was never made")
         self._response, self._chunks, self.silent = None, [], True
         self._waiter = asyncio.get_running_loop().create_future()
-        events: list[h11.Event] = [request]
-        if content:
-            events.append(h11.Data(data=content))
-        events.append(h11.EndOfMessage())
-        self.transport.write(b"".join(self.h11.send(event) or b"" for event in events))
+        head = self.h11.send(request) or b""
+        if len(content) < _JOINED:
+            self.transport.write(head + self._framed(content))
+        else:
+            # a long prompt is not copied once more only to save a call
+            self.transport.write(head)
+            self.transport.write(self._framed(content))
         try:
             return await self._waiter
         finally:
             self._waiter = None
+
+    def _framed(self, content: bytes) -> bytes:
+        body = self.h11.send(h11.Data(data=content)) if content else None
+        return (body or b"") + (self.h11.send(h11.EndOfMessage()) or b"")
 
     def reusable(self) -> bool:
         """Make ready for the next exchange; False when the connection has to be closed."""

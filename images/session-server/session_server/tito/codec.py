@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import orjson
 
 from session_server.core.errors import InvalidError, TokenizationError
-from session_server.core.tokens import TokenIds, pack
+from session_server.core.tokens import TokenIds
 from session_server.core.turn import Message, Position
 from session_server.tito.families import Encoder, Family
 from session_server.tito.jinja import RenderError
@@ -128,22 +128,21 @@ class Codec:
             if position.parent is None:
                 text = self._renderer.render(position.tail, tools=tools, add_generation_prompt=True, kwargs=kwargs)
                 return self._checked(self.vocabulary.encode(text))
-            stored = self.join(position.parent.token_ids)
             text = self._tail_text(position, tools=tools, kwargs=kwargs)
         except RenderError as error:
             raise InvalidError(str(error)) from error
-        return stored + self._checked(self.vocabulary.encode_behind(stored[-1] if stored else None, text))
+        prompt = self.join(position.parent.token_ids)
+        prompt.extend(self._checked(self.vocabulary.encode_behind(prompt[-1] if prompt else None, text)))
+        return prompt
 
     def join(self, stored: TokenIds) -> TokenIds:
-        """`stored` as the family's template would leave it before the next message."""
-        if not stored:
-            return stored
-        last = stored[-1]
-        if last in self._drop_last:
+        """A copy of `stored` as the family's template would leave it before the next message."""
+        if stored and stored[-1] in self._drop_last:
             return stored[:-1]
-        if self._newline is not None and last == self._newline_after:
-            return stored + pack((self._newline,))
-        return stored
+        joined = stored[:]
+        if self._newline is not None and stored and stored[-1] == self._newline_after:
+            joined.append(self._newline)
+        return joined
 
     def _tail_text(self, position: Position, *, tools: Tools | None, kwargs: Mapping[str, Any]) -> str:
         stored = position.parent.assistant if position.parent is not None else {}

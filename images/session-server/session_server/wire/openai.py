@@ -160,8 +160,8 @@ class ChatRequest:
             head = orjson.dumps(body)[:-1] + b',"input_ids":['
         except orjson.JSONEncodeError as error:
             raise InvalidError(f"the request cannot be sent on: {error}") from error
-        ids = _ids_text(prompt, parent)
-        return EngineRequest(head + ids + b"]}", len(head), len(head) + len(ids))
+        content = b"".join((head, *_ids_text(prompt, parent), b"]}"))
+        return EngineRequest(content, len(head), len(content) - 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,13 +173,13 @@ class EngineRequest:
     ids_end: int
 
 
-def _ids_text(prompt: TokenIds, parent: Turn | None) -> bytes:
-    """`prompt` as JSON without brackets; what the parent's request already spelled is taken from there."""
+def _ids_text(prompt: TokenIds, parent: Turn | None) -> tuple[bytes | memoryview, ...]:
+    """`prompt` as JSON without brackets, in pieces; what the parent's request already spelled is taken from there."""
     # an empty completion could lose the last token of its prompt to the joint
     if parent is None or parent.completion_start == 0 or parent.completion_start == len(parent.token_ids):
-        return orjson.dumps(prompt.tolist())[1:-1]
-    known = parent.record.request[parent.record.ids_start : parent.record.ids_end]
-    return known + b"," + orjson.dumps(prompt[parent.completion_start :].tolist())[1:-1]
+        return (orjson.dumps(prompt.tolist())[1:-1],)
+    known = memoryview(parent.record.request)[parent.record.ids_start : parent.record.ids_end]
+    return known, b",", orjson.dumps(prompt[parent.completion_start :].tolist())[1:-1]
 
 
 def _strict(tool: dict[str, Any]) -> dict[str, Any]:
