@@ -116,8 +116,8 @@ def test_an_engine_that_hangs_ends_as_a_stall(start: Start, faulty: Faulty, left
     [
         pytest.param({"kind": "truncate", "times": None}, {"model-incomplete"}, id="always truncated"),
         pytest.param({"kind": "empty", "times": None}, {"model-incomplete"}, id="always empty"),
-        pytest.param({"kind": "drop_token", "turn": 2, "times": None}, {"soft"}, id="a token lost"),
-        pytest.param({"kind": "swap_token", "turn": 2, "times": None}, {"soft"}, id="a token swapped"),
+        pytest.param({"kind": "drop_token", "turn": 2, "times": None}, {"hard"}, id="a token lost"),
+        pytest.param({"kind": "swap_token", "turn": 2, "times": None}, {"hard"}, id="a token swapped"),
         pytest.param({"kind": "usage", "turn": 2, "times": None}, {"hard", "verifier-error"}, id="wrong usage"),
     ],
 )
