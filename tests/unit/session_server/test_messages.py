@@ -124,6 +124,22 @@ async def test_tool_choice(v2: Client, choice: dict[str, Any] | None, expected: 
     assert (await sent(v2, [ASK], tools=[TOOL], **fields))["tool_choice"] == expected
 
 
+async def test_automatic_tool_choice_without_tools_is_no_choice(v2: Client) -> None:
+    assert (await sent(v2, [ASK], tool_choice={"type": "auto"}))["tool_choice"] == "none"
+
+
+async def test_empty_text_blocks_add_nothing_to_system_text_and_tool_results(v2: Client) -> None:
+    def blocks(*texts: str) -> list[dict[str, str]]:
+        return [{"type": "text", "text": text} for text in texts]
+
+    call = {"type": "tool_use", "id": "a", "name": "get_weather", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "a", "content": blocks("", "22")}
+    history = [ASK, {"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+    request = await sent(v2, history, system=blocks("One.", "", "Two."), tools=[TOOL])
+    assert request["messages"][0]["content"] == "One.\nTwo."
+    assert request["messages"][-1] == {"role": "tool", "tool_call_id": "a", "content": "22"}
+
+
 async def test_a_tool_that_says_it_is_not_strict_stays_so(v2: Client) -> None:
     request = await sent(v2, [ASK], tools=[{**TOOL, "strict": False}])
     assert request["tools"][0]["function"]["strict"] is False

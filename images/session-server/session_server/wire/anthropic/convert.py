@@ -75,10 +75,10 @@ def _messages(body: MessagesBody, inline_system: bool) -> list[dict[str, Any]]:
 
 
 def _text(content: str | Sequence[Block]) -> str:
-    """System text: blocks are joined by newlines."""
+    """System text: blocks are joined by newlines, empty ones add none."""
     if isinstance(content, str):
         return content
-    return "\n".join(block.text for block in content if isinstance(block, TextBlock))
+    return "\n".join(block.text for block in content if isinstance(block, TextBlock) and block.text)
 
 
 def _parts(texts: Sequence[str]) -> str | list[dict[str, str]]:
@@ -136,7 +136,7 @@ def _result(block: ToolResultBlock) -> str | list[dict[str, str]]:
         return ""
     if isinstance(block.content, str):
         return block.content
-    texts = [inner.text for inner in block.content if isinstance(inner, TextBlock)]
+    texts = [inner.text for inner in block.content if isinstance(inner, TextBlock) and inner.text]
     return _parts(texts) if texts else ""
 
 
@@ -152,7 +152,7 @@ def _tool(tool: InputTool) -> dict[str, Any]:
 def _tool_choice(choice: ToolChoice | None, tools: Sequence[InputTool]) -> str | dict[str, Any]:
     if choice is None:
         return "auto"
-    if choice.type == "none":
+    if choice.type == "none" or (choice.type == "auto" and not tools):
         return "none"
     if not tools:
         raise InvalidError(f"tool_choice {choice.type!r} needs at least one tool")
