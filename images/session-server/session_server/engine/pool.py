@@ -11,6 +11,7 @@ import ssl
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import cast
 from urllib.parse import urlsplit
 
 import h11
@@ -65,9 +66,8 @@ class _Connection(asyncio.Protocol):
         self._chunks: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the socket."""
-        if isinstance(transport, asyncio.Transport):
-            self.transport = transport
+        """Keep the socket: a stream transport by contract, though other event loops have classes of their own."""
+        self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         """Take bytes in."""
