@@ -77,7 +77,10 @@ def conduct(settings: Settings, plan: Plan, work: Callable[[Run], None]) -> Exit
             emit(NoteEvent(level="warning", message="interrupted: the verdict covers what was done until then"))
     plan, verdict = load_run(directory)
     write_reports(plan, verdict, directory, settings, phases=phases)
-    return ExitCode.INTERRUPTED if interrupted else verdict.exit_code
+    if not interrupted:
+        return verdict.exit_code
+    print(f"interrupted: ends with {ExitCode.INTERRUPTED:d}; the verdict above covers what was done until then")
+    return ExitCode.INTERRUPTED
 
 
 def write_environment(run: Run, facts: Mapping[str, object]) -> None:
