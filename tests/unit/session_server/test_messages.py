@@ -228,6 +228,7 @@ async def test_a_system_message_is_folded_into_the_first_where_the_template_refu
 async def test_what_is_not_served_is_refused_in_the_anthropic_envelope(
     v2: Client, fields: dict[str, Any], message: str
 ) -> None:
+    """sglang#22061, #20754: the thinking parameter among them: a 400 in this dialect's form, and no engine request."""
     session = await v2.session()
     response = await send(v2, session, fields.pop("messages", [ASK]), **fields)
     assert response.status_code == 400
@@ -310,7 +311,7 @@ async def test_cache_control_that_moves_does_not_branch(v2: Client) -> None:
 
 
 async def test_thinking_is_replayed_as_reasoning(v2: Client) -> None:
-    """litellm#26916: equal reasoning, so the stored turn is recognised."""
+    """litellm#26916, sglang#22061: equal reasoning, so the stored turn is recognised."""
     session = await v2.session()
     first = await send(v2, session, [ASK])
     await send(v2, session, [ASK, {"role": "assistant", "content": first.json()["content"]}, ASK])
@@ -388,6 +389,15 @@ async def test_a_matched_stop_sequence_is_said(v2: Client) -> None:
     v2.engine.script = [Say(finish="stop", choice={"matched_stop": "END"})]
     document = (await send(v2, session, [ASK], stop_sequences=["END"])).json()
     assert (document["stop_reason"], document["stop_sequence"]) == ("stop_sequence", "END")
+
+
+async def test_a_stop_string_inside_the_thinking_is_told_as_that(v2: Client) -> None:
+    """sglang#40529, #32727: the right reason, and no answer where there is none."""
+    session = await v2.session()
+    v2.engine.script = [Say(content="", finish="stop", choice={"matched_stop": "END"})]
+    document = (await send(v2, session, [ASK], stop_sequences=["END"])).json()
+    assert (document["stop_reason"], document["stop_sequence"]) == ("stop_sequence", "END")
+    assert not any(block["type"] == "text" and block["text"] for block in document["content"])
 
 
 async def test_cached_tokens_are_taken_out_of_the_input(v2: Client) -> None:
