@@ -7,6 +7,7 @@ be a second generation in the same session.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import anthropic
@@ -37,6 +38,13 @@ def session(server: str) -> Iterator[str]:
     assert httpx.delete(url).status_code == 204
 
 
+@pytest.fixture
+def closing_after() -> Iterator[ExitStack]:
+    """Closes what a test entered into it: an SDK client left open leaves its socket to the collector."""
+    with ExitStack() as stack:
+        yield stack
+
+
 def _records(session: str) -> dict[str, Any]:
     body: dict[str, Any] = httpx.get(session).raise_for_status().json()
     return body
@@ -57,8 +65,10 @@ def _prefixes_hold(body: dict[str, Any], turns: int) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-def test_the_openai_sdk_holds_a_tool_dialogue(session: str, stack: Stack, stream: bool) -> None:
-    client = openai.OpenAI(base_url=f"{session}/v1", api_key="unused", max_retries=0)
+def test_the_openai_sdk_holds_a_tool_dialogue(
+    session: str, stack: Stack, stream: bool, closing_after: ExitStack
+) -> None:
+    client = closing_after.enter_context(openai.OpenAI(base_url=f"{session}/v1", api_key="unused", max_retries=0))
     tools: list[ChatCompletionToolParam] = [script.TOOL]  # type: ignore[list-item]
     messages: list[ChatCompletionMessageParam] = [{"role": "system", "content": script.SYSTEM}]
 
@@ -96,8 +106,10 @@ def test_the_openai_sdk_holds_a_tool_dialogue(session: str, stack: Stack, stream
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-def test_the_anthropic_sdk_holds_a_tool_dialogue(session: str, stack: Stack, stream: bool) -> None:
-    client = anthropic.Anthropic(base_url=session, api_key="unused", max_retries=0)
+def test_the_anthropic_sdk_holds_a_tool_dialogue(
+    session: str, stack: Stack, stream: bool, closing_after: ExitStack
+) -> None:
+    client = closing_after.enter_context(anthropic.Anthropic(base_url=session, api_key="unused", max_retries=0))
     tool: ToolParam = {
         "name": script.TOOL_NAME,
         "description": script.TOOL_DESCRIPTION,
