@@ -7,8 +7,7 @@ families exist, which lane a family can run - is decided by `runner.plan`, which
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -17,8 +16,10 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from runner.base import values
 from runner.base.errors import ConfigurationError
 from runner.base.terms import CellId, Lane
+from runner.base.values import ALL
 
 
 class EngineKind(StrEnum):
@@ -28,103 +29,10 @@ class EngineKind(StrEnum):
     GPU = "gpu"
 
 
-ALL = "all"
-"""As a family or lane: every one that there is. Naming none by name, it may include some that cannot run."""
-
 DEFAULT_STALL_TIMEOUT = {EngineKind.CPU: 120.0, EngineKind.GPU: 300.0}
 """Seconds; a GPU turn may sample thousands of tokens before anything is visible."""
 DEFAULT_TIMEOUT = {EngineKind.CPU: 1800.0, EngineKind.GPU: 5400.0}
 """Seconds for all lanes of a lease, which run at the same time."""
-
-_SHARD = re.compile(r"([1-9][0-9]*)/([1-9][0-9]*)\Z")
-_NAME = re.compile(r"[a-z0-9][a-z0-9_.]*(-[a-z0-9_.]+)*\Z")
-_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]*\Z")
-_URL = re.compile(r"https?://(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?\Z")
-_ANTHROPIC_ON_V1 = "Anthropic verification requires session server v2 (use v2-anthropic)"
-
-
-def _items(value: object) -> list[str]:
-    items = value.split(",") if isinstance(value, str) else list(value) if isinstance(value, Sequence) else [value]
-    names = [str(item).strip() for item in items]
-    if "" in names:
-        raise ValueError("has an empty item")
-    doubled = sorted({name for name in names if names.count(name) > 1})
-    if doubled:
-        raise ValueError(f"names {', '.join(doubled)} twice")
-    return names
-
-
-def _names(value: object) -> tuple[str, ...]:
-    names = _items(value)
-    wrong = [name for name in names if not _NAME.match(name)]
-    if wrong:
-        raise ValueError(f"{', '.join(map(repr, wrong))} is not a name")
-    if ALL in names and len(names) > 1:
-        raise ValueError(f"{ALL!r} stands alone")
-    return tuple(names)
-
-
-def _lanes(value: object) -> tuple[Lane, ...]:
-    names = _items(value)
-    if names == [ALL]:
-        return tuple(Lane)
-    problems = []
-    for name in names:
-        if name == "v1-anthropic":
-            problems.append(_ANTHROPIC_ON_V1)
-        elif name not in tuple(Lane):
-            problems.append(f"{name!r} is not a lane")
-    if problems:
-        raise ValueError("; ".join(problems))
-    return tuple(Lane(name) for name in names)
-
-
-def _cells(value: object) -> tuple[CellId, ...]:
-    cells, problems = [], []
-    for name in _items(value):
-        if name.split("/")[1:2] == ["v1-anthropic"]:
-            problems.append(_ANTHROPIC_ON_V1)
-            continue
-        try:
-            cells.append(CellId.parse(name))
-        except ValueError as error:
-            problems.append(str(error))
-    if problems:
-        raise ValueError("; ".join(problems))
-    return tuple(cells)
-
-
-def _gpus(value: object) -> tuple[int, ...]:
-    names = _items(value)
-    wrong = [name for name in names if not name.isascii() or not name.isdigit()]
-    if wrong:
-        raise ValueError(f"{', '.join(map(repr, wrong))} is not a device index")
-    return tuple(int(name) for name in names)
-
-
-def _shard(value: object) -> str:
-    match = _SHARD.match(str(value))
-    if not match:
-        raise ValueError("is not i/n")
-    if int(match[1]) > int(match[2]):
-        raise ValueError(f"there is no part {match[1]} of {match[2]}")
-    return str(value)
-
-
-def _switched_on(value: object) -> bool:
-    return str(value).lower() not in ("0", "false", "no", "off")
-
-
-def _image(value: object) -> str:
-    if not _IMAGE.match(str(value)):
-        raise ValueError("is not an image reference")
-    return str(value)
-
-
-def _base_url(value: object) -> str:
-    if not _URL.match(str(value)):
-        raise ValueError("is not a plain base URL (credentials, a query or a fragment have no place in it)")
-    return str(value).rstrip("/")
 
 
 def _field(default: Any, doc: str, allowed: str, *, shown: str = "", **bounds: Any) -> Any:
@@ -140,16 +48,16 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_ignore_empty=True, extra="ignore", frozen=True, allow_inf_nan=False)
 
-    family: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)] = _field(
+    family: Annotated[tuple[str, ...], NoDecode, BeforeValidator(values.names)] = _field(
         ("qwen3",), "Model families to verify.", "names of the families file, comma separated, or all", shown="qwen3"
     )
-    lanes: Annotated[tuple[Lane, ...], NoDecode, BeforeValidator(_lanes)] = _field(
+    lanes: Annotated[tuple[Lane, ...], NoDecode, BeforeValidator(values.lanes)] = _field(
         tuple(Lane), "Lanes to run.", f"{', '.join(Lane)}, comma separated, or all", shown="all"
     )
-    scenarios: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)] = _field(
+    scenarios: Annotated[tuple[str, ...], NoDecode, BeforeValidator(values.names)] = _field(
         ("baseline",), "Scenarios to run in every lane.", "baseline", shown="baseline"
     )
-    cell: Annotated[tuple[CellId, ...], NoDecode, BeforeValidator(_cells)] = _field(
+    cell: Annotated[tuple[CellId, ...], NoDecode, BeforeValidator(values.cells)] = _field(
         (),
         "Run exactly these cells, instead of FAMILY x LANES x SCENARIOS.",
         "family/lane or family/lane/scenario, comma separated",
@@ -158,7 +66,7 @@ class Settings(BaseSettings):
     engine: EngineKind = _field(
         EngineKind.CPU, "Where the engine runs: a micro model on the CPU, or the family's model on GPUs.", "cpu or gpu"
     )
-    gpus: Annotated[tuple[int, ...], NoDecode, BeforeValidator(_gpus)] = _field(
+    gpus: Annotated[tuple[int, ...], NoDecode, BeforeValidator(values.gpus)] = _field(
         (), "GPU devices that may be used (ENGINE=gpu).", "device indices, comma separated, each once", shown="all free"
     )
     samples: int | None = _field(
@@ -174,7 +82,7 @@ class Settings(BaseSettings):
         ge=0,
         lt=2**63,
     )
-    shard: Annotated[str, BeforeValidator(_shard)] = _field(
+    shard: Annotated[str, BeforeValidator(values.shard)] = _field(
         "1/1", "Run the i-th of n parts of the plan; families are dealt out by expected time.", "i/n with 1 <= i <= n"
     )
     keep: bool = _field(False, "Leave the containers running after the run.", "1 or 0")
@@ -192,31 +100,31 @@ class Settings(BaseSettings):
         None, "Seconds from start of the engine to its first proven token.", _SECONDS, shown="the family's", gt=0
     )
     workers: int = _field(1, "Session-server workers per version.", "a whole number, at least 1", ge=1)
-    base_image: Annotated[str, BeforeValidator(_image)] | None = _field(
+    base_image: Annotated[str, BeforeValidator(values.image)] | None = _field(
         None,
         "Base image of everything that is built here.",
         "an image reference",
         shown="python:3.11-slim-bookworm, or an offline stand-in",
     )
-    engine_image: Annotated[str, BeforeValidator(_image)] | None = _field(
+    engine_image: Annotated[str, BeforeValidator(values.image)] | None = _field(
         None,
         "Engine image to run instead of the one built here (CPU) or pinned (GPU).",
         "an image reference",
         shown="unset",
     )
-    session_image: Annotated[str, BeforeValidator(_image)] | None = _field(
+    session_image: Annotated[str, BeforeValidator(values.image)] | None = _field(
         None, "Session-server image to verify instead of the one built here.", "an image reference", shown="unset"
     )
-    engine_url: Annotated[str, BeforeValidator(_base_url)] | None = _field(
+    engine_url: Annotated[str, BeforeValidator(values.base_url)] | None = _field(
         None,
         "Engine that already runs, for the checks that ask the engine itself (with SESSION_V1_URL, SESSION_V2_URL).",
         "http://host:port",
         shown="unset",
     )
-    session_v1_url: Annotated[str, BeforeValidator(_base_url)] | None = _field(
+    session_v1_url: Annotated[str, BeforeValidator(values.base_url)] | None = _field(
         None, "Linear session server that already runs: verified without Docker.", "http://host:port", shown="unset"
     )
-    session_v2_url: Annotated[str, BeforeValidator(_base_url)] | None = _field(
+    session_v2_url: Annotated[str, BeforeValidator(values.base_url)] | None = _field(
         None, "Tree session server that already runs: verified without Docker.", "http://host:port", shown="unset"
     )
     tokenizer: Path | None = _field(
@@ -235,10 +143,10 @@ class Settings(BaseSettings):
     families_file: Path | None = _field(
         None, "Families file to use instead of the package's own.", "a path to a TOML file", shown="unset"
     )
-    ci: Annotated[bool, BeforeValidator(_switched_on)] = _field(
+    ci: Annotated[bool, BeforeValidator(values.switched_on)] = _field(
         False, "Set by CI systems: plain lines instead of a live table.", "anything; 0, false, no and off mean no"
     )
-    github_actions: Annotated[bool, BeforeValidator(_switched_on)] = _field(
+    github_actions: Annotated[bool, BeforeValidator(values.switched_on)] = _field(
         False, "Set by GitHub Actions: failures become annotations.", "anything; 0, false, no and off mean no"
     )
     github_step_summary: Path | None = _field(

@@ -13,8 +13,9 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 
 from runner.base.errors import ConfigurationError
-from runner.base.settings import ALL, Settings, read_settings
+from runner.base.settings import Settings, read_settings
 from runner.base.terms import CellId, Lane, Role, WireFormat
+from runner.base.values import ALL
 from runner.plan.expected import balanced, lease_seconds
 from runner.plan.families import Families, FamiliesFile, Family, read_families
 from runner.plan.model import EngineKind, Limits, Matcher, Plan, PlannedCell, PlannedLease, PlannedSample

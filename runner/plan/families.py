@@ -17,8 +17,8 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from runner.base.errors import ConfigurationError
-from runner.base.settings import ALL
 from runner.base.terms import CellId, Lane, Role
+from runner.base.values import ALL
 from runner.plan.model import EngineKind, FailureMode, SystemExpectation
 
 SCHEMA_VERSION = 1
