@@ -25,7 +25,7 @@ from runner.report.write import write_plan, write_reports
 from runner.stack import lock
 from runner.stack.failure import ServiceFailure
 from runner.stack.redact import Redactor, secret_values
-from runner.verdict.artifacts import load_run
+from runner.verdict.artifacts import ENVIRONMENT_NAME, load_run
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def conduct(settings: Settings, plan: Plan, work: Callable[[Run], None]) -> Exit
 def write_environment(run: Run, facts: Mapping[str, object]) -> None:
     """Write environment.json, secrets taken out."""
     text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
-    (run.directory / "environment.json").write_bytes(run.redact(text.encode()))
+    (run.directory / ENVIRONMENT_NAME).write_bytes(run.redact(text.encode()))
 
 
 def write_lease_ledger(run: Run, lease: PlannedLease, failure: ServiceFailure | None, *, closed: bool = True) -> None:

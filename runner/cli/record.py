@@ -18,7 +18,7 @@ from runner.base.terms import CellId
 from runner.cli.stacks import ENV_NAME, IMAGE_VARIABLES
 from runner.plan.model import Plan, PlannedCell, PlannedLease
 from runner.stack.variables import read_env_file
-from runner.verdict.artifacts import load_plan
+from runner.verdict.artifacts import ENVIRONMENT_NAME, load_plan
 
 
 class _Reading(BaseModel):
@@ -61,7 +61,7 @@ class Record:
             ConfigurationError: no such cell, or one of the three files does not say what it must.
         """
         plan, lease, planned = recorded_cell(run, cell)
-        environment = _environment(run / "environment.json")
+        environment = _environment(run / ENVIRONMENT_NAME)
         env_file = run / "leases" / lease.family / ENV_NAME
         try:
             variables = read_env_file(env_file)

@@ -28,7 +28,7 @@ from runner.oracle.scoring import CHECK as SCORING
 from runner.plan.model import Plan, PlannedCell
 from runner.report.closing import print_closing
 from runner.report.write import write_files, write_plan
-from runner.verdict.artifacts import load_ledgers, load_plan, load_recorded, load_shards, merged
+from runner.verdict.artifacts import load_ledgers, load_plan, load_recorded, load_shards, located, merged
 from runner.verdict.compare import differences
 from runner.verdict.gate import decide, with_problems
 from runner.verdict.model import Verdict
@@ -80,7 +80,7 @@ def replayed(run: Path, *, models: Path | None = None) -> tuple[Plan, Verdict]:
         return Measure.load(place, forms[family])
 
     ledgers = load_ledgers(run)
-    verdict = decide(plan, rejudged(plan, ledgers, run, measure))
+    verdict = located(run, plan, decide(plan, rejudged(plan, ledgers, run, measure)))
     recorded = load_recorded(run) or decide(plan, ledgers)
     return plan, with_problems(verdict, differences(recorded, verdict))
 

@@ -11,6 +11,7 @@ from runner.base.errors import InfrastructureError
 from runner.base.settings import EngineKind, Settings
 from runner.plan.model import Plan, PlannedLease
 from runner.stack import override
+from runner.verdict.artifacts import VARIABLES_NAME
 
 ROOT = Path(__file__).resolve().parents[2]
 """The repository: compose.yaml and the image contexts are there."""
@@ -29,7 +30,7 @@ GPU_IMAGE = "lmsysorg/sglang"
 
 _PIN = ROOT / "images" / "engine-cpu" / "requirements-alone.in"
 
-ENV_NAME = "compose.env"
+ENV_NAME = VARIABLES_NAME
 """The file of a lease, in the artifacts, that holds its Compose variables."""
 
 

@@ -10,14 +10,19 @@ from pydantic import ValidationError
 from runner.base.errors import ConfigurationError, IncompleteError
 from runner.ledger.paths import LEDGERS, lease_cell
 from runner.ledger.reader import Ledger, read_ledger
-from runner.plan.model import SCHEMA_VERSION, Plan
+from runner.plan.model import SCHEMA_VERSION, Plan, PlannedLease
 from runner.verdict.gate import decide
+from runner.verdict.lines import repeat
 from runner.verdict.merge import Part, merge
 from runner.verdict.model import SCHEMA_VERSION as VERDICT_SCHEMA
 from runner.verdict.model import Verdict
 
 PLAN_NAME = "plan.json"
 VERDICT_NAME = "verdict.json"
+ENVIRONMENT_NAME = "environment.json"
+VARIABLES_NAME = "compose.env"
+"""The file of a lease that holds its Compose variables."""
+
 SHARDS = "shards"
 """In a merged run: one directory per shard, each with the artifacts of its run."""
 
@@ -93,7 +98,29 @@ def load_run(run: Path) -> tuple[Plan, Verdict]:
     if shards:
         return merged(run, shards, [load_run(shard) for shard in shards])
     plan = load_plan(run)
-    return plan, decide(plan, load_ledgers(run))
+    return plan, located(run, plan, decide(plan, load_ledgers(run)))
+
+
+def located(run: Path, plan: Plan, verdict: Verdict) -> Verdict:
+    """The verdict with the lines that run its cells again from the record in `run`, where that holds enough for it.
+
+    A run that broke before its lease had images and variables has no such record: those lines stay what they are.
+    """
+    place = run.resolve()
+    named = str(place.relative_to(Path.cwd()) if place.is_relative_to(Path.cwd()) else place)
+    whole = {lease.family for lease in plan.leases if _repeatable(run, lease)}
+    planned = {str(cell.id): cell for cell in plan.cells if cell.applicable and cell.family in whole}
+    cells = [
+        cell.model_copy(update={"reproduce": repeat(named, planned[cell.cell])}) if cell.cell in planned else cell
+        for cell in verdict.cells
+    ]
+    return verdict.model_copy(update={"cells": cells})
+
+
+def _repeatable(run: Path, lease: PlannedLease) -> bool:
+    if lease.urls:
+        return True
+    return (run / ENVIRONMENT_NAME).is_file() and (run / "leases" / lease.family / VARIABLES_NAME).is_file()
 
 
 def merged(run: Path, shards: Sequence[Path], judged: Sequence[tuple[Plan, Verdict]]) -> tuple[Plan, Verdict]:

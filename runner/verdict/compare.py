@@ -1,4 +1,7 @@
-"""What differs between two verdicts on one run, in sentences: the recorded one and one that was made anew."""
+"""What differs between two verdicts on one run, in sentences: the recorded one and one that was made anew.
+
+Where the artifacts lie is no part of a verdict: the line that runs a cell again names their directory, and is left out.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ _OF_SAMPLES = frozenset({"samples"})
 
 def differences(recorded: Verdict, replayed: Verdict) -> list[str]:
     """One sentence per sample, cell or property of the run that is not the same; empty when the verdicts are equal."""
+    recorded, replayed = _placeless(recorded), _placeless(replayed)
     found = []
     before = {cell.cell: cell for cell in recorded.cells}
     after = {cell.cell: cell for cell in replayed.cells}
@@ -26,6 +30,11 @@ def differences(recorded: Verdict, replayed: Verdict) -> list[str]:
     if not found and recorded != replayed:
         found.append(f"exit code: recorded {int(recorded.exit_code)}, now {int(replayed.exit_code)}")
     return found
+
+
+def _placeless(verdict: Verdict) -> Verdict:
+    cells = [cell.model_copy(update={"reproduce": ""}) for cell in verdict.cells]
+    return verdict.model_copy(update={"cells": cells})
 
 
 def _cell(recorded: CellVerdict, replayed: CellVerdict) -> list[str]:

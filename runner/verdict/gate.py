@@ -45,7 +45,7 @@ from runner.verdict.evidence import (
     is_soft,
     ledger_problems,
 )
-from runner.verdict.lines import reproduce
+from runner.verdict.lines import drive
 from runner.verdict.model import CellVerdict, Reason, Rule, SampleState, Verdict
 from runner.verdict.timing import lease_timing, wall
 
@@ -114,7 +114,7 @@ def judge(plan: Plan, cell: PlannedCell, ledgers: Sequence[Ledger], lease: Seque
         failed=False,
         planned_samples=len(cell.samples),
         artifacts=f"cells/{cell.id}",
-        reproduce=reproduce(plan, cell) if cell.applicable else "",
+        reproduce=drive(plan, cell) if cell.applicable else "",
     )
     if not cell.applicable:
         return _not_applicable(verdict, cell, ledgers)

@@ -1,4 +1,4 @@
-"""The one line that runs a recorded cell again. Built from the plan alone, so that it can be printed for any run."""
+"""The one line that runs a cell again: from its recorded run where that is whole, else from the plan alone."""
 
 from __future__ import annotations
 
@@ -7,8 +7,16 @@ import shlex
 from runner.plan.model import EngineKind, Plan, PlannedCell
 
 
-def reproduce(plan: Plan, cell: PlannedCell) -> str:
-    """A make command with everything that the plan fixed for this cell.
+def repeat(run: str, cell: PlannedCell) -> str:
+    """A make command that starts the cell again from its record: same images by id, seeds and settings.
+
+    `run` is the directory of the run that has the record; in a merged run that is the shard's.
+    """
+    return _make("repro", [("RUN", run), ("CELL", str(cell.id))])
+
+
+def drive(plan: Plan, cell: PlannedCell) -> str:
+    """A make command with everything that the plan fixed for this cell; the images are those of the checkout.
 
     Seeds of the samples follow from run seed, cell and index, so that the same line drives the same requests. Whether
     the engine then samples the same tokens is the engine's business; not every backend honours a seed.
@@ -20,6 +28,15 @@ def reproduce(plan: Plan, cell: PlannedCell) -> str:
         ("SAMPLES", str(len(cell.samples))),
         ("CYCLES", str(cell.cycles)),
     ]
-    if lease and lease.engine is not EngineKind.CPU:
+    if lease and lease.urls:
+        values += [(f"{service.upper().replace('-', '_')}_URL", url) for service, url in lease.urls.items()]
+        values.append(("TOKENIZER", lease.tokenizer))
+    elif lease and lease.engine is not EngineKind.CPU:
         values.append(("ENGINE", lease.engine.value))
-    return "make e2e " + " ".join(f"{name}={shlex.quote(value)}" for name, value in values)
+    if lease and lease.workers > 1:
+        values.append(("WORKERS", str(lease.workers)))
+    return _make("e2e", values)
+
+
+def _make(target: str, values: list[tuple[str, str]]) -> str:
+    return f"make {target} " + " ".join(f"{name}={shlex.quote(value)}" for name, value in values)

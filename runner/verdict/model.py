@@ -117,7 +117,7 @@ class CellVerdict(_Model):
     artifacts: str = ""
     """Directory of the cell below the run's artifacts."""
     reproduce: str = ""
-    """The one line that runs this cell again as it was planned."""
+    """The one line that runs this cell again: from its record, or as it was planned where there is no record."""
 
     @property
     def retry_count(self) -> int:

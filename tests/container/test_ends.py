@@ -129,7 +129,7 @@ def test_a_fault_of_the_engine_is_caught_and_named(
     cell = ended.cell(CELL)
     assert cell["outcome"] in outcomes, cell
     assert cell["reasons"]
-    assert f"make e2e CELL={CELL}" in ended.stdout
+    assert f"make repro RUN={ended.run_dir} CELL={CELL}" in ended.stdout
 
 
 def test_a_turn_that_is_good_at_the_second_attempt_passes_and_the_retry_is_counted(

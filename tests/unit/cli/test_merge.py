@@ -12,6 +12,7 @@ from runner.base.errors import ConfigurationError
 from runner.base.terms import ExitCode, Lane
 from runner.cli.gate import gate
 from runner.cli.merge import merge
+from runner.cli.record import recorded_cell
 from runner.cli.replay import replay, replayed
 from runner.ledger.reader import read_ledger
 from runner.ledger.writer import LedgerWriter
@@ -49,6 +50,8 @@ def shards(run: Run, tmp_path: Path) -> list[Path]:
             for session in path.rglob("sessions/*.json"):
                 session.write_bytes(session.read_bytes().replace(b'"qwen3/', f'"{family}/'.encode()))
             keep_models(MODEL, path, family)
+        for file in ("environment.json", f"leases/{family}/compose.env"):
+            (path / file).write_text("{}", encoding="utf-8")
         write_files(*load_run(path), path)
         paths.append(path)
     return paths
@@ -74,6 +77,9 @@ def test_merged_shards_are_a_run_that_gate_and_replay_judge_alike(
     assert recorded is not None
     assert [shard.directory for shard in recorded.shards] == ["shards/1-of-2", "shards/2-of-2"]
     for cell in recorded.cells:
+        run, shard = cell.reproduce.removeprefix("make repro RUN=").split(" CELL=")
+        assert shard == cell.cell
+        assert str(recorded_cell(Path(run), shard)[2].id) == cell.cell, "the shard's own run has the record"
         assert (out / cell.artifacts / "ledger.jsonl").is_file()
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "2/2" in page

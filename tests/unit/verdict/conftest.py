@@ -181,6 +181,7 @@ class World:
 
     def save(self, run: Path) -> None:
         """Write plan and ledgers as the artifacts of a run."""
+        run.mkdir(parents=True, exist_ok=True)
         (run / "plan.json").write_text(self.plan.model_dump_json(), encoding="utf-8")
         for key in dict.fromkeys([*self.records, *self.data]):
             lease = key.removeprefix("lease:")

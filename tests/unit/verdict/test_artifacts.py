@@ -13,7 +13,7 @@ from runner.verdict.artifacts import load_ledgers, load_recorded, load_run
 from runner.verdict.models import keep_models, kept_models
 
 if TYPE_CHECKING:
-    from conftest import World
+    from conftest import MakeWorld, World
 
 
 def test_a_run_on_disk_is_judged_as_in_memory(world: World, tmp_path: Path) -> None:
@@ -23,6 +23,35 @@ def test_a_run_on_disk_is_judged_as_in_memory(world: World, tmp_path: Path) -> N
     assert plan == world.plan
     assert verdict.passed
     assert set(load_ledgers(tmp_path)) == {world.key, "lease:qwen3"}
+
+
+def test_a_recorded_cell_is_run_again_from_its_record(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "artifacts" / "a run"
+    world.save(run)
+    monkeypatch.chdir(tmp_path)
+
+    def line() -> str:
+        _, verdict = load_run(run)
+        return verdict.cells[0].reproduce
+
+    assert line().startswith(f"make e2e CELL={world.key} ")
+    (run / "environment.json").write_text("{}")
+    assert line().startswith("make e2e ")  # which images is known, under which settings is not
+    variables = run / "leases" / "qwen3" / "compose.env"
+    variables.parent.mkdir(parents=True, exist_ok=True)
+    variables.write_text("")
+    assert line() == f"make repro RUN='artifacts/a run' CELL={world.key}"
+    monkeypatch.chdir("/")
+    assert line() == f"make repro RUN='{str(run)[1:]}' CELL={world.key}"
+
+
+def test_servers_that_already_ran_are_driven_again_from_the_plan_alone(make_world: MakeWorld, tmp_path: Path) -> None:
+    world = make_world(lanes="v1-openai", session_v1_url="http://there:8080", tokenizer=tmp_path)
+    world.save(tmp_path / "run")
+    _, verdict = load_run(tmp_path / "run")
+    assert verdict.cells[0].reproduce == f"make repro RUN={tmp_path / 'run'} CELL={world.key}"
 
 
 @pytest.mark.parametrize("drop", [1, -1])

@@ -55,7 +55,7 @@ def test_no_property_of_a_run_can_differ_unseen(verdict: Verdict, name: str) -> 
     assert differences(verdict, other)
 
 
-@pytest.mark.parametrize("name", sorted(set(CellVerdict.model_fields) - {"samples"}))
+@pytest.mark.parametrize("name", sorted(set(CellVerdict.model_fields) - {"samples", "reproduce"}))
 def test_no_property_of_a_cell_can_differ_unseen(verdict: Verdict, name: str) -> None:
     cell = verdict.cells[0].model_copy(update={name: changed(getattr(verdict.cells[0], name))})
     assert differences(verdict, verdict.model_copy(update={"cells": [cell]}))
@@ -67,6 +67,11 @@ def test_no_property_of_a_sample_can_differ_unseen(verdict: Verdict, name: str) 
     sample = first.model_copy(update={name: changed(getattr(first, name))})
     cell = verdict.cells[0].model_copy(update={"samples": [sample, *rest]})
     assert differences(verdict, verdict.model_copy(update={"cells": [cell]}))
+
+
+def test_where_the_artifacts_lie_is_no_difference(verdict: Verdict) -> None:
+    cell = verdict.cells[0].model_copy(update={"reproduce": "make repro RUN=elsewhere CELL=it"})
+    assert differences(verdict, verdict.model_copy(update={"cells": [cell]})) == []
 
 
 def test_a_difference_names_cell_sample_and_both_states(world: World) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -484,10 +485,18 @@ def test_faults_put_in_on_purpose_are_shown(world: World) -> None:
     assert world.judged().faults == ["drop-newline: turn 3"]
 
 
-def test_the_reproduction_line_has_all_that_the_plan_fixed(make_world: MakeWorld) -> None:
+def test_without_a_record_the_line_has_all_that_the_plan_fixed(make_world: MakeWorld) -> None:
     world = make_world(family="glm47", engine="gpu", lanes="v2-openai", samples=3, seed=99)
     expected = "make e2e CELL=glm47/v2-openai/baseline SEED=99 SAMPLES=3 CYCLES=3 ENGINE=gpu"
     assert world.judged().reproduce == expected
+
+
+def test_without_a_record_servers_that_already_ran_are_named_again(make_world: MakeWorld) -> None:
+    world = make_world(lanes="v1-openai", session_v1_url="http://there:8080", tokenizer=Path("/a tokenizer"), seed=1)
+    assert world.judged().reproduce == (
+        "make e2e CELL=qwen3/v1-openai/baseline SEED=1 SAMPLES=2 CYCLES=2 SESSION_V1_URL=http://there:8080"
+        " TOKENIZER='/a tokenizer'"
+    )
 
 
 def test_a_verdict_survives_its_own_file(three: World) -> None:
