@@ -55,7 +55,10 @@ class Settings(BaseSettings):
         tuple(Lane), "Lanes to run.", f"{', '.join(Lane)}, comma separated, or all", shown="all"
     )
     scenarios: Annotated[tuple[str, ...], NoDecode, BeforeValidator(values.names)] = _field(
-        ("baseline",), "Scenarios to run in every lane.", "baseline", shown="baseline"
+        ("baseline",),
+        "Scenarios to run in every lane.",
+        "names of docs/verification.md (Scenarios), comma separated, or all",
+        shown="baseline",
     )
     cell: Annotated[tuple[CellId, ...], NoDecode, BeforeValidator(values.cells)] = _field(
         (),

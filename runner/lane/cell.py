@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ from pathlib import Path
 import httpx
 
 from runner.agents.records import Health
-from runner.agents.session import SessionClient
+from runner.agents.session import ENGINE, SessionClient
 from runner.base.errors import InfrastructureError
 from runner.base.events import CellDone, CellStarted, Emit, Event, RetryEvent, SampleDone, TurnDone
 from runner.base.terms import ExitCode
@@ -54,7 +55,10 @@ class Refusal:
 
 
 class CellRun:
-    """One cell of a lease. `url` is where its session server answers, `engine_url` where the engine does, if known."""
+    """One cell of a lease.
+
+    `urls` are where the session servers answer, by service, the cell's own among them, and `engine`, if known.
+    """
 
     def __init__(
         self,
@@ -62,16 +66,14 @@ class CellRun:
         lease: PlannedLease,
         cell: PlannedCell,
         *,
-        url: str,
-        engine_url: str | None,
+        urls: Mapping[str, str],
         artifacts: Path,
         emit: Emit,
     ) -> None:
         self.cell = cell
         self._plan = plan
         self._lease = lease
-        self._url = url
-        self._engine_url = engine_url
+        self._urls = urls
         self._artifacts = artifacts
         self._forward = emit
         self._finished: set[int] = set()
@@ -93,11 +95,13 @@ class CellRun:
         with LedgerWriter(path, run=self._plan.run_id, cell=str(self.cell.id), writer="runner") as ledger:
             self._ledger = ledger
             self._emit(CellStarted(cell=str(self.cell.id), samples=len(self.cell.samples)))
-            async with _http(self._url) as server, _http(self._engine_url or "") as engine:
+            async with AsyncExitStack() as stack:
+                https = {name: await stack.enter_async_context(_http(url)) for name, url in self._urls.items()}
+                engine = https.pop(ENGINE, None)
                 live = None
-                if self._engine_url is not None and isinstance(ground, Measure):
+                if engine is not None and isinstance(ground, Measure):
                     live = LiveChecks(engine, self._lease.engine, ground)
-                await self._begin(SessionClient(server, self.cell.lane.service), ground, live)
+                await self._begin({name: SessionClient(http, name) for name, http in https.items()}, ground, live)
         self._emit(CellDone(cell=str(self.cell.id), seconds=time.monotonic() - started))
         return self._code
 
@@ -122,7 +126,9 @@ class CellRun:
         for task in self._tasks:
             task.cancel()
 
-    async def _begin(self, client: SessionClient, ground: Measure | Refusal, live: LiveChecks | None) -> None:
+    async def _begin(
+        self, clients: Mapping[str, SessionClient], ground: Measure | Refusal, live: LiveChecks | None
+    ) -> None:
         if self._early_stop is not None:
             self.stop(*self._early_stop)
         if self._stopped:
@@ -130,6 +136,7 @@ class CellRun:
         if isinstance(ground, Refusal):
             self._refuse(ground.error, ground.service)
             return
+        client = clients[self.cell.lane.service]
         probe = asyncio.create_task(client.health())
         self._tasks = [probe]
         try:
@@ -141,9 +148,11 @@ class CellRun:
         except Exception as error:
             self._refuse(error, client.service)
             return
-        await self._drive(client, health, ground, live)
+        await self._drive(clients, health, ground, live)
 
-    async def _drive(self, client: SessionClient, health: Health, measure: Measure, live: LiveChecks | None) -> None:
+    async def _drive(
+        self, clients: Mapping[str, SessionClient], health: Health, measure: Measure, live: LiveChecks | None
+    ) -> None:
         gate = asyncio.Semaphore(CONCURRENCY)
 
         async def one(run: SampleRun) -> None:
@@ -158,7 +167,8 @@ class CellRun:
                 model=self._lease.model,
                 artifacts=self._artifacts,
                 measure=measure,
-                client=client,
+                client=clients[self.cell.lane.service],
+                peers=clients,
                 health=health,
                 write=partial(self._write, sample.index),
                 emit=self._emit,

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import orjson
 
-from runner.agents.anthropic import AnthropicAgent
-from runner.agents.openai import OpenAIAgent
 from runner.agents.records import Health, SessionView, read
+from runner.agents.scenarios.drives import drive_of
+from runner.agents.scenarios.scene import Scene
 from runner.agents.session import SessionClient
 from runner.agents.transcript import Transcript
 from runner.agents.turns import Attempt, DriveSettings
 from runner.base.errors import InfrastructureError, RunnerError
 from runner.base.events import Emit, NoteEvent, SampleDone
-from runner.base.terms import WireFormat
 from runner.lane.live import LiveChecks
 from runner.lane.snapshot import SessionFile, session_path
 from runner.ledger.records import AttemptRecord, Body, NoteRecord
@@ -41,7 +40,8 @@ Write = Callable[[Body], None]
 class SampleRun:
     """One planned sample. `write` appends to the cell's ledger; `transcript` shows how far it has come.
 
-    `live` are the checks that ask the engine afterwards, for the samples that have them.
+    `peers` are clients of all session servers of the lease, by service. `live` are the checks that ask the engine
+    afterwards, for the samples that have them.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class SampleRun:
         artifacts: Path,
         measure: Measure,
         client: SessionClient,
+        peers: Mapping[str, SessionClient],
         health: Health,
         write: Write,
         emit: Emit,
@@ -68,6 +69,7 @@ class SampleRun:
         self._artifacts = artifacts
         self._measure = measure
         self._client = client
+        self._peers = peers
         self._health = health
         self._write = write
         self._emit = emit
@@ -103,15 +105,19 @@ class SampleRun:
             await self._close()
 
     async def _drive(self) -> SessionView:
-        settings = DriveSettings.of(self.cell, self.sample, self._model)
-        reports = self.transcript, self._emit, self._attempt
-        agent: OpenAIAgent | AnthropicAgent = (
-            OpenAIAgent(self._client, settings, *reports)
-            if self.cell.lane.wire is WireFormat.OPENAI
-            else AnthropicAgent(self._client, self._health, settings, *reports)
-        )
+        drive = drive_of(self.cell.scenario, self.cell.lane.wire)
         self.transcript.session_id = await self._client.create()
-        await agent.drive()
+        await drive(
+            Scene(
+                client=self._client,
+                health=self._health,
+                settings=DriveSettings.of(self.cell, self.sample, self._model),
+                transcript=self.transcript,
+                emit=self._emit,
+                on_attempt=self._attempt,
+                peers=self._peers,
+            )
+        )
         self._raw = await self._client.get(self.transcript.session_id)
         return read(SessionView, self._raw, "records", "GET /sessions/{id}")
 

@@ -1,4 +1,4 @@
-"""The verifier of a lease: all its applicable cells at the same time, in one event loop.
+"""The verifier of a lease: all its lanes at the same time, in one event loop; the cells of a lane a few at a time.
 
 It ends by itself: when everything is done, when a cell stalls, when the lease's time is over, or at the first SIGTERM
 or SIGINT. In each case every planned sample has its terminal record and every ledger its trailer. The exit code that
@@ -15,11 +15,14 @@ from pathlib import Path
 from runner.agents.session import ENGINE
 from runner.base.errors import ConfigurationError, InfrastructureError
 from runner.base.events import Emit, NoteEvent
-from runner.base.terms import ExitCode
+from runner.base.terms import ExitCode, Lane
 from runner.lane.cell import CellRun, Refusal, StopRecord, stop_error, stop_infra
 from runner.oracle.measure import Measure
 from runner.plan.model import Plan, PlannedLease
 from runner.verdict.models import keep_models
+
+CELLS_AT_ONCE = 2
+"""Cells of one lane that are driven at the same time, in plan order."""
 
 
 async def verify(
@@ -45,18 +48,8 @@ async def verify(
     missing = sorted({cell.lane.service for cell in cells} - set(urls))
     if missing:
         raise ConfigurationError([f"no URL for the service {name}, which a planned lane needs" for name in missing])
-    runs = [
-        CellRun(
-            plan,
-            lease,
-            cell,
-            url=urls[cell.lane.service],
-            engine_url=urls.get(ENGINE),
-            artifacts=artifacts_dir,
-            emit=emit,
-        )
-        for cell in cells
-    ]
+    runs = [CellRun(plan, lease, cell, urls=urls, artifacts=artifacts_dir, emit=emit) for cell in cells]
+    gates = {lane: asyncio.Semaphore(CELLS_AT_ONCE) for lane in Lane}
     code = ExitCode.OK
     bases = sorted({urls[cell.lane.service] for cell in cells})
     proof = asyncio.create_task(_ground(models_dir or Path(lease.tokenizer), lease, artifacts_dir, bases, preflight))
@@ -76,6 +69,10 @@ async def verify(
         what = f"the lease's {plan.timeout:g} s are over"
         stop(ExitCode.VERIFICATION_FAILED, stop_error("timeout", what), what)
 
+    async def in_turn(run: CellRun, ground: Measure | Refusal) -> ExitCode:
+        async with gates[run.cell.lane]:
+            return await run.run(ground)
+
     loop = asyncio.get_running_loop()
     numbers = (signal.SIGTERM, signal.SIGINT)
     for number in numbers:
@@ -85,7 +82,7 @@ async def verify(
         await asyncio.wait([proof])
         timer = loop.call_later(plan.timeout, overdue)
         ground = Refusal("runner", InfrastructureError("interrupted")) if proof.cancelled() else proof.result()
-        codes = await asyncio.gather(*(run.run(ground) for run in runs))
+        codes = await asyncio.gather(*(in_turn(run, ground) for run in runs))
     finally:
         if timer is not None:
             timer.cancel()

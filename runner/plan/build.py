@@ -14,14 +14,12 @@ from datetime import UTC, datetime
 
 from runner.base.errors import ConfigurationError
 from runner.base.settings import Settings, read_settings
-from runner.base.terms import CellId, Lane, Role, WireFormat
+from runner.base.terms import CellId, Lane, WireFormat
 from runner.base.values import ALL
 from runner.plan.expected import balanced, lease_seconds
 from runner.plan.families import Families, FamiliesFile, Family, read_families
 from runner.plan.model import EngineKind, Limits, Matcher, Plan, PlannedCell, PlannedLease, PlannedSample
-
-SCENARIOS = ("baseline",)
-"""Every scenario that there is."""
+from runner.plan.scenarios import SCENARIOS
 
 BUILT_LANES = frozenset(Lane)
 """The lanes that this version can drive."""
@@ -32,14 +30,6 @@ MODELS = "/models"
 TURN_TIMEOUT = 180.0
 """Seconds that one request may take; upstream's verifier waits as long."""
 
-ANTHROPIC_ROUND = (
-    ("anthropic_tool_use", "anthropic_tool_result_string", "anthropic_text"),
-    ("anthropic_tool_use", "anthropic_tool_result_list", "anthropic_text"),
-    ("anthropic_tool_use", "anthropic_tool_result_string", "anthropic_text"),
-)
-"""Driver events of the three rounds of an Anthropic sample."""
-
-_ROLE_EVENTS = {Role.USER: "append_user", Role.SYSTEM: "append_system", Role.ASSISTANT: "append_assistant"}
 _SEED_SPACE = 2**30
 """Below 2**31 with room for the 1,000,000 that every retry adds."""
 
@@ -120,15 +110,18 @@ def build_plan(
 def plan_cell(settings: Settings, family: Family, cell: CellId, built: Collection[Lane] = BUILT_LANES) -> PlannedCell:
     """One cell of the plan, applicable or not."""
     anthropic = cell.lane.wire is WireFormat.ANTHROPIC
-    reason = why_not(settings, family, cell.lane, built)
-    count = settings.samples or family.samples.of(settings.engine)
+    scenario = SCENARIOS[cell.scenario]
+    reason = why_not(settings, family, cell, built)
+    count = settings.samples or scenario.samples or family.samples.of(settings.engine)
     # Not from the place in the plan: a cell that is run again alone must get the same wire modes.
     first = list(Lane).index(cell.lane)
-    soft = family.soft_threshold.anthropic if anthropic else family.soft_threshold.openai
+    threshold = family.soft_threshold.anthropic if anthropic else family.soft_threshold.openai
+    soft = threshold if scenario.soft is None else scenario.soft
     return PlannedCell(
         family=cell.family,
         lane=cell.lane,
         scenario=cell.scenario,
+        about=scenario.about,
         applicable=not reason,
         reason=reason,
         samples=[
@@ -139,14 +132,15 @@ def plan_cell(settings: Settings, family: Family, cell: CellId, built: Collectio
         append_roles=family.append_roles,
         failure_mode=family.failure_mode,
         max_trim_tokens=family.max_trim_tokens,
-        temperature=family.temperature,
-        max_tokens=family.response_budget.of(settings.engine),
+        temperature=family.temperature if scenario.temperature is None else scenario.temperature,
+        max_tokens=scenario.max_tokens or family.response_budget.of(settings.engine),
         turn_timeout=TURN_TIMEOUT,
         message_matcher=Matcher.LOOSE_TOOL_CALL if anthropic else Matcher.STRICT,
         intermediate_system=family.anthropic_intermediate_system_expectation if anthropic else None,
         limits=Limits(soft=0.0 if soft is None else soft, content=family.content_limit),
-        required_events=_required_anthropic(family) if anthropic else _required_openai(family),
-        required_once=[] if anthropic else ["append_tool"],
+        required_events=list(scenario.events(family, cell.lane)),
+        required_once=list(scenario.once(family, cell.lane)),
+        weight=scenario.weight,
     )
 
 
@@ -193,8 +187,9 @@ def engine_args(family: Family) -> list[str]:
     return arguments
 
 
-def why_not(settings: Settings, family: Family, lane: Lane, built: Collection[Lane]) -> str:
-    """Why this lane of this family cannot run, or an empty string where it can."""
+def why_not(settings: Settings, family: Family, cell: CellId, built: Collection[Lane]) -> str:
+    """Why this cell of this family cannot run, or an empty string where it can."""
+    lane = cell.lane
     if lane.wire is WireFormat.ANTHROPIC and not family.verify_anthropic:
         return f"the family opts out of Anthropic verification: {family.anthropic_opt_out}"
     if settings.targets and lane.service not in settings.targets:
@@ -205,24 +200,14 @@ def why_not(settings: Settings, family: Family, lane: Lane, built: Collection[La
         return "there is no micro model of this family; only ENGINE=gpu can run it"
     if lane not in built:
         return f"this version does not drive {lane} yet"
-    return ""
-
-
-def _required_openai(family: Family) -> list[str]:
-    return ["rollback", *(event for role, event in _ROLE_EVENTS.items() if role in family.append_roles)]
-
-
-def _required_anthropic(family: Family) -> list[str]:
-    system = ["anthropic_system"] if family.anthropic_intermediate_system_expectation == "required" else []
-    *rounds, last = ANTHROPIC_ROUND
-    return [*(event for events in rounds for event in events), *system, *last]
+    return SCENARIOS[cell.scenario].why_not(family, lane)
 
 
 def _wanted(settings: Settings, families: Families) -> list[CellId]:
     if settings.cell:
         return list(settings.cell)
     chosen = [name for name in families if settings.family == (ALL,) or name in settings.family]
-    scenarios = SCENARIOS if settings.scenarios == (ALL,) else settings.scenarios
+    scenarios = [name for name in SCENARIOS if settings.scenarios == (ALL,) or name in settings.scenarios]
     lanes = [lane for lane in Lane if lane in settings.lanes]
     return [CellId(name, lane, scenario) for name in chosen for lane in lanes for scenario in scenarios]
 
@@ -263,16 +248,19 @@ def _unknown(settings: Settings, file: FamiliesFile) -> list[str]:
 
 def _impossible(settings: Settings, families: Families, built: Collection[Lane]) -> list[str]:
     """What was asked for by name and cannot run. All names must be known."""
-    reasons = {cell: why_not(settings, families[cell.family], cell.lane, built) for cell in _wanted(settings, families)}
+    reasons = {cell: why_not(settings, families[cell.family], cell, built) for cell in _wanted(settings, families)}
     problems = []
     if settings.cell:
         problems += [f"CELL={str(cell)!r} cannot run: {reason}" for cell, reason in reasons.items() if reason]
     else:
-        for field, names in (("family", settings.family), ("lanes", settings.lanes)):
+        asked = (("family", settings.family), ("lanes", settings.lanes), ("scenarios", settings.scenarios))
+        for field, names in asked:
             if not settings.named(field):
                 continue
             for name in names:
-                concerned = [reason for cell, reason in reasons.items() if name in (cell.family, cell.lane)]
+                concerned = [
+                    reason for cell, reason in reasons.items() if name in (cell.family, cell.lane, cell.scenario)
+                ]
                 if all(concerned):
                     problems.append(f"{field.upper()}={str(name)!r} cannot run: {'; '.join(dict.fromkeys(concerned))}")
     running = list(dict.fromkeys(cell.family for cell, reason in reasons.items() if not reason))

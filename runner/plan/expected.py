@@ -26,7 +26,7 @@ _ANTHROPIC_TURNS = 10
 def lease_seconds(lease: PlannedLease, cells: Sequence[PlannedCell]) -> float:
     """Expected seconds of one lease: its lanes share the engine and run at the same time."""
     rate = _TOKENS_PER_SECOND[lease.engine]
-    turns = sum(_waves(cell) * _turns(cell) * cell.max_tokens for cell in cells if cell.applicable)
+    turns = sum(cell.weight * _waves(cell) * _turns(cell) * cell.max_tokens for cell in cells if cell.applicable)
     return lease.ready_timeout * _START_SHARE + turns / rate
 
 

@@ -82,6 +82,8 @@ class PlannedCell(_Model):
     family: str
     lane: Lane
     scenario: str
+    about: str = ""
+    """The scenario in one line, for people."""
     applicable: bool = True
     reason: str = ""
     samples: list[PlannedSample] = Field(default_factory=list)
@@ -100,6 +102,8 @@ class PlannedCell(_Model):
     """Driver events that every sample must show, each as often as it is listed."""
     required_once: list[str] = Field(default_factory=list)
     """Driver events that at least one sample of the cell must show."""
+    weight: Annotated[float, Field(gt=0)] = 1.0
+    """Expected time beside a baseline cell of as many samples; only compared, see `runner.plan.expected`."""
 
     @property
     def id(self) -> CellId:
