@@ -16,7 +16,7 @@ from runner.base.events import NoteEvent
 from runner.base.terms import ExitCode
 from runner.cli.host import here
 from runner.cli.job import Run, write_environment, write_lease_ledger
-from runner.cli.ready import prove_ready
+from runner.cli.preflight import preflight
 from runner.cli.stacks import ROOT
 from runner.lane.verify import verify
 from runner.stack.failure import ServiceFailure
@@ -31,12 +31,9 @@ def verify_running(run: Run) -> None:
     (lease,) = run.plan.leases
     facts = {service: _say_of_itself(service, url) for service, url in lease.urls.items()}
     write_environment(run, {**here(ROOT), "targets": facts, "secrets_redacted_by_value": run.secrets})
-
-    async def preflight(bases: list[str]) -> None:
-        await asyncio.gather(*(prove_ready(base, lease.ready_timeout, lease.family, run.emit) for base in bases))
-
+    before = preflight(lease, run.directory, lease.urls, run.emit)
     try:
-        code = asyncio.run(verify(run.plan, lease.family, run.directory, lease.urls, run.emit, preflight=preflight))
+        code = asyncio.run(verify(run.plan, lease.family, run.directory, lease.urls, run.emit, preflight=before))
     except InfrastructureError as error:
         run.emit(NoteEvent(level="error", message=str(error)))
         write_lease_ledger(run, lease, ServiceFailure(service="runner", message=error.message))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from runner.base.events import Event, to_line
 from runner.base.terms import ExitCode
-from runner.cli.ready import prove_ready
+from runner.cli.preflight import preflight
 from runner.lane.verify import verify as drive
 from runner.verdict.artifacts import load_plan
 
@@ -21,9 +21,6 @@ def emit(event: Event) -> None:
 def verify(plan_path: Path, family: str, artifacts: Path, urls: Mapping[str, str]) -> ExitCode:
     """Drive the lease of `family` and write its evidence below `artifacts`."""
     plan = load_plan(plan_path.parent)
-    ready_timeout = next((lease.ready_timeout for lease in plan.leases if lease.family == family), 0.0)
-
-    async def preflight(bases: list[str]) -> None:
-        await asyncio.gather(*(prove_ready(base, ready_timeout, family, emit) for base in bases))
-
-    return asyncio.run(drive(plan, family, artifacts, urls, emit, preflight=preflight))
+    lease = next((lease for lease in plan.leases if lease.family == family), None)
+    before = preflight(lease, artifacts, urls, emit) if lease is not None else None
+    return asyncio.run(drive(plan, family, artifacts, urls, emit, preflight=before))

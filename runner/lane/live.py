@@ -6,16 +6,13 @@ sample of a cell is enough, since they cost a pass over the whole conversation.
 
 from __future__ import annotations
 
-import asyncio
-
 import httpx
-import orjson
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from runner.agents.records import JsonObject, OutputToken, SessionView, excerpt
-from runner.agents.session import ENGINE, ServiceError
 from runner.agents.transcript import Transcript
 from runner.base.settings import EngineKind
+from runner.lane.engine import ask
 from runner.oracle.finding import Finding, Severity, hard
 from runner.oracle.measure import Measure
 from runner.oracle.parity import CHECK as PARITY
@@ -24,9 +21,6 @@ from runner.oracle.render import as_sent
 from runner.oracle.scoring import CHECK as SCORING
 from runner.oracle.scoring import check_scoring, scored_range
 from runner.plan.model import PlannedCell
-
-SECONDS = 120.0
-"""Bound of one question to the engine."""
 
 
 class _Tokenized(BaseModel):
@@ -65,7 +59,7 @@ class LiveChecks:
         if request.tools:
             tools: list[JsonValue] = list(as_sent(request.tools, transcript.tools))
             body["tools"] = tools
-        status, answer = await self._ask("/tokenize", body)
+        status, answer = await ask(self._http, "/tokenize", body)
         try:
             if status != httpx.codes.OK:
                 raise ValueError(f"{status}: {excerpt(answer)}")
@@ -87,7 +81,7 @@ class LiveChecks:
             "return_logprob": True,
             "logprob_start_len": start,
         }
-        status, answer = await self._ask("/generate", body)
+        status, answer = await ask(self._http, "/generate", body)
         if status != httpx.codes.OK:
             return [hard(SCORING, "refused", f"the engine refuses to score the kept ids: {status}: {excerpt(answer)}")]
         try:
@@ -102,15 +96,3 @@ class LiveChecks:
             precise=self._precise,
             tokens=self._measure.tokens,
         )
-
-    async def _ask(self, path: str, body: JsonObject) -> tuple[int, bytes]:
-        try:
-            async with asyncio.timeout(SECONDS):
-                response = await self._http.post(
-                    path, content=orjson.dumps(body), headers={"content-type": "application/json"}
-                )
-        except TimeoutError as error:
-            raise ServiceError(ENGINE, f"the engine did not answer {path} within {SECONDS:g} s") from error
-        except httpx.TransportError as error:
-            raise ServiceError(ENGINE, f"the engine cannot be asked {path}: {type(error).__name__}: {error}") from error
-        return response.status_code, response.content

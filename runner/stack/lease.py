@@ -34,8 +34,8 @@ SERVICES = ("engine", "session-v1", "session-v2")
 RUNNER = "runner"
 _PROFILE = "runner"
 _INSIDE = PurePosixPath("/artifacts")
-_EVIDENCE = ("cells", "models")
-"""What the runner writes: ledgers and sessions, and the tokenizer that a replay of them needs."""
+_EVIDENCE = ("cells", "models", "leases")
+"""What the runner writes: ledgers and sessions, the tokenizer that a replay of them needs, what the engine said."""
 
 _POLL_SECONDS = 0.5
 _RUNNER_STOP_SECONDS = 20

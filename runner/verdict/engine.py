@@ -1,7 +1,7 @@
 """What was found out about the engine of a lease before its lanes began: facts for people, kept beside the verdict.
 
-The runner asks and writes `leases/<family>/engine.json`; the host reads it for environment.json and the reports. No rule
-of the gate looks at it. A claim about reproducibility is one of these facts or it is not made.
+The runner asks and writes `leases/<family>/engine.json`; the host reads it for environment.json and the reports. No
+rule of the gate looks at it. A claim about reproducibility is one of these facts or it is not made.
 """
 
 from __future__ import annotations
@@ -55,6 +55,11 @@ class Determinism(_Model):
     chance: Annotated[float, Field(ge=0)]
     """How probable the first text was to be drawn once more without any seed, by its own log-probs."""
 
+    @property
+    def answers(self) -> list[tuple[str, Seen]]:
+        """The questions with their answers, for people."""
+        return [("same seed, same text", self.same_seed), ("temperature 0, same text", self.greedy)]
+
 
 class EngineFacts(_Model):
     """One engine. `determinism` is None where a needed capability is missing: it was not tried then."""
@@ -67,6 +72,21 @@ class EngineFacts(_Model):
     seconds: Annotated[float, Field(ge=0)]
     capabilities: list[Capability]
     determinism: Determinism | None
+
+    @property
+    def named(self) -> str:
+        """Version and model, for a sentence."""
+        return f"version {self.version or 'not told'}, model {self.model or 'not told'}"
+
+    @property
+    def described(self) -> str:
+        """Everything in one line: what it is, what it lacks, whether it repeats itself."""
+        found = [self.named]
+        for capability in (*self.lacking, *self.optional):
+            found.append(f"{'lacks' if capability.needed else 'without'} {capability.name}")
+        if self.determinism is not None:
+            found += [f"{question}: {answer}" for question, answer in self.determinism.answers]
+        return "; ".join(found)
 
     @property
     def lacking(self) -> list[Capability]:

@@ -71,7 +71,11 @@ def build(engine: ScriptedEngine) -> Starlette:
             if isinstance(text, str)
             else body.get("input_ids")
         )
+        refused = next((fault for fault in engine.faults if fault.kind is Kind.NO_SCORING), None)
         wanted = int((body.get("sampling_params") or {}).get("max_new_tokens", 1))
+        if refused is not None and not wanted:
+            refused.fired += 1
+            raise BadRequestError("max_new_tokens must be at least 1")
         made = [ids[-1]] * wanted
         meta: dict[str, Any] = {
             "id": "scripted",

@@ -103,16 +103,19 @@ class ScriptedEngine:
         session.last_ids = [*prompt, *sampled.ids]
         identity = uuid.uuid4().hex
         entries = self._entries(prompt, sampled.ids, with_none=Kind.LOGPROBS in kinds)
+        read = len(prompt) + 7 if Kind.OWN_PROMPT in kinds else len(prompt)
         meta = {
             "id": identity,
             "finish_reason": {"type": sampled.reason},
-            "prompt_tokens": len(prompt),
+            "prompt_tokens": read,
             "completion_tokens": sampled.told,
             "cached_tokens": cached,
             "weight_version": "default",
             "e2e_latency": time.perf_counter() - started,
             "output_token_logprobs": entries,
         }
+        if Kind.NO_TOKEN_IDS in kinds:
+            del meta["output_token_logprobs"]
         entry: dict[str, Any] = {
             "index": 0,
             "message": message,
@@ -120,9 +123,9 @@ class ScriptedEngine:
             "finish_reason": reason,
             "matched_stop": self._end if reason == "stop" else None,
         }
-        if body.get("return_meta_info"):
+        if body.get("return_meta_info") and Kind.NO_META_INFO not in kinds:
             entry["meta_info"] = meta
-        usage = {"prompt_tokens": len(prompt), "completion_tokens": sampled.told_usage}
+        usage = {"prompt_tokens": read, "completion_tokens": sampled.told_usage}
         return {
             "id": identity,
             "object": "chat.completion",
@@ -154,6 +157,10 @@ class ScriptedEngine:
         key = tuple(prompt)
         variation = self._seen.get(key, 0)
         self._seen[key] = variation + 1
+        if Kind.SEEDED in kinds and isinstance(body.get("seed"), int):
+            variation = body["seed"]
+        elif body.get("temperature") == 0 and Kind.RESTLESS not in kinds:
+            variation = 0
         text = said.text(variation)
         ids = self._tokens(text)
         reason = "stop"

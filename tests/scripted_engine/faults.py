@@ -47,6 +47,18 @@ class Kind(StrEnum):
     """The reply never comes."""
     DIE = "die"
     """The process ends without a word."""
+    NO_META_INFO = "no_meta_info"
+    """The engine does not know `return_meta_info`: no meta_info in the reply."""
+    NO_TOKEN_IDS = "no_token_ids"
+    """meta_info comes without output_token_logprobs."""
+    OWN_PROMPT = "own_prompt"
+    """The engine renders the messages itself and ignores `input_ids`: it counts another prompt."""
+    NO_SCORING = "no_scoring"
+    """`/generate` refuses to score without generating. Engine-wide: `turn` and `session` mean nothing."""
+    SEEDED = "seeded"
+    """No fault but a mode: the seed, and nothing else, picks the wording of a sampled text."""
+    RESTLESS = "restless"
+    """Temperature 0 is sampled like any other temperature."""
 
 
 @dataclass
