@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Protocol
 
 import httpx
@@ -33,6 +34,14 @@ class ServiceError(InfrastructureError):
     def __init__(self, service: str, message: str) -> None:
         self.service = service
         super().__init__(message, hint=f"see logs/{service}.log in the artifacts")
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A request that was not answered with 200; `text` is the body, for people at most its beginning."""
+
+    status: int
+    text: str
 
 
 class Reader(Protocol):
@@ -130,6 +139,20 @@ class SessionClient:
                 raise ServiceError(ENGINE, f"{self.service} has no engine: {error.message}") from error
             raise
         return read_message(response.content)
+
+    async def refused(self, session_id: str, path: str, body: JsonObject, seconds: float) -> Refused:
+        """A request that must be refused, `path` below the session (`v1/messages`). `seconds` bound the exchange.
+
+        Raises VerificationError for 200, and for what `complete` blames on something underneath, InfrastructureError.
+        """
+        response = await self._exchange("POST", f"/sessions/{session_id}/{path}", body, seconds)
+        if response.status_code == 200:
+            raise VerificationError(
+                "refusal", f"POST {path} answered 200, expected a refusal: {excerpt(response.content)}"
+            )
+        if response.status_code in (502, 503):
+            self._expect(response, 400, "refusal", f"POST {path}")
+        return Refused(response.status_code, excerpt(response.content))
 
     async def _engine_answers(self) -> bool:
         """What `/ready` says. A server without that route, or without an answer, is no reason to blame the engine."""

@@ -26,13 +26,47 @@ class Rejected:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """The end of the session's records as `GET` showed it at one moment.
+
+    On a line (v1) the next rollback takes a record away, and only what was looked at before can still be judged.
+    `response_id` and `finish_reason` are those of the last of `records` records, None where there was none;
+    `output_ids` are its sampled ids, `[n_output]`.
+    """
+
+    records: int
+    response_id: str | None = None
+    finish_reason: str | None = None
+    output_ids: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """A request whose reply the client did not see, because it closed the connection.
+
+    `turn` is the number of the turn that it was an attempt at, `parent` and `messages` are that turn's. `recorded` is
+    True where the server had begun to answer 200, so that it must have recorded a generation; False where the client
+    went before that: then the generation is recorded or withdrawn, as the race falls. `kept` is what the server showed
+    right after, where the script looked.
+    """
+
+    turn: int
+    parent: int | None
+    messages: list[JsonObject]
+    recorded: bool
+    kept: Kept | None = None
+
+
+@dataclass(frozen=True)
 class TurnLog:
     """One turn whose reply became history.
 
     `parent` is the number of the turn whose reply is the last sampled assistant message of the request, None for the
     first. `messages` is the whole history as sent (on the Anthropic wire with
     the system prompt as its first message). `output_ids` are the ids that the client saw, `[n_output]`, None
-    where the wire does not carry them (streams). `seconds` covers the rejected attempts as well.
+    where the wire does not carry them (streams). `seconds` covers the rejected attempts as well. `budget` is the number
+    of tokens that the request allowed and `kept` what the server showed right after the reply, both where the script
+    says so.
     """
 
     turn: int
@@ -48,6 +82,8 @@ class TurnLog:
     seed: int | None = None
     output_ids: list[int] | None = None
     rejected: list[Rejected] = field(default_factory=list)
+    budget: int | None = None
+    kept: Kept | None = None
 
 
 @dataclass
@@ -64,6 +100,8 @@ class Transcript:
     turns: list[TurnLog] = field(default_factory=list)
     unfinished: list[Rejected] = field(default_factory=list)
     """Rejected replies of a turn that never got a good one."""
+    unseen: list[Unseen] = field(default_factory=list)
+    """Requests whose replies the client gave up."""
 
     @property
     def path(self) -> list[TurnLog]:
