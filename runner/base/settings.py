@@ -29,6 +29,14 @@ class EngineKind(StrEnum):
     GPU = "gpu"
 
 
+class OnInfra(StrEnum):
+    """What is done when something underneath the verification broke: a container, the engine, a GPU, the network."""
+
+    STOP = "stop"
+    RECREATE = "recreate"
+    ACCEPT = "accept"
+
+
 DEFAULT_STALL_TIMEOUT = {EngineKind.CPU: 120.0, EngineKind.GPU: 300.0}
 """Seconds; a GPU turn may sample thousands of tokens before anything is visible."""
 DEFAULT_TIMEOUT = {EngineKind.CPU: 1800.0, EngineKind.GPU: 5400.0}
@@ -102,7 +110,26 @@ class Settings(BaseSettings):
     ready_timeout: float | None = _field(
         None, "Seconds from start of the engine to its first proven token.", _SECONDS, shown="the family's", gt=0
     )
-    workers: int = _field(1, "Session-server workers per version.", "a whole number, at least 1", ge=1)
+    workers: int = _field(
+        1,
+        "Session-server workers per version, each a container with a port of its own; samples are spread over them.",
+        "a whole number, at least 1",
+        ge=1,
+    )
+    session_server_port: int | None = _field(
+        None,
+        "First of the ports that session servers are published on: WORKERS ports for v1, the next WORKERS for v2.",
+        "a port, 1 to 65535",
+        shown="Docker chooses each port",
+        ge=1,
+        le=65535,
+    )
+    on_infra: OnInfra = _field(
+        OnInfra.RECREATE,
+        "When something underneath breaks in mid-run: stop there; or create the lease once more for the cells that it"
+        " cost, which stay infra (recreate) or may pass, marked as on retry (accept).",
+        "stop, recreate or accept",
+    )
     base_image: Annotated[str, BeforeValidator(values.image)] | None = _field(
         None,
         "Base image of everything that is built here.",
@@ -272,7 +299,7 @@ def _conflicts(settings: Settings, skip: set[str]) -> list[str]:
     return problems
 
 
-_STARTING = ("engine_image", "session_image", "gpus", "workers", "keep")
+_STARTING = ("engine_image", "session_image", "gpus", "workers", "session_server_port", "on_infra", "keep")
 """Variables about servers that are started, which say nothing where they already run."""
 
 

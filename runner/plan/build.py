@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import zlib
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 
 from runner.base.errors import ConfigurationError
-from runner.base.settings import Settings, read_settings
-from runner.base.terms import CellId, Lane, WireFormat
+from runner.base.settings import OnInfra, Settings, read_settings
+from runner.base.terms import CellId, Lane, ServerVersion, WireFormat
 from runner.base.values import ALL
 from runner.plan.expected import balanced, lease_seconds
 from runner.plan.families import Families, FamiliesFile, Family, read_families
@@ -30,6 +31,7 @@ MODELS = "/models"
 TURN_TIMEOUT = 180.0
 """Seconds that one request may take; upstream's verifier waits as long."""
 
+_LAST_PORT = 65535
 _SEED_SPACE = 2**30
 """Below 2**31 with room for the 1,000,000 that every retry adds."""
 
@@ -101,7 +103,10 @@ def build_plan(
         shard=settings.shard,
         stall_timeout=settings.stall_seconds,
         timeout=settings.lease_seconds,
-        leases=[plan_lease(settings, name, families[name]) for name in families if name in runnable],
+        leases=[
+            plan_lease(settings, name, families[name], position)
+            for position, name in enumerate(name for name in families if name in runnable)
+        ],
         cells=cells,
         versions=dict(versions),
     )
@@ -112,9 +117,11 @@ def plan_cell(settings: Settings, family: Family, cell: CellId, built: Collectio
     anthropic = cell.lane.wire is WireFormat.ANTHROPIC
     scenario = SCENARIOS[cell.scenario]
     reason = why_not(settings, family, cell, built)
-    count = settings.samples or scenario.samples or family.samples.of(settings.engine)
-    # Not from the place in the plan: a cell that is run again alone must get the same wire modes.
+    # Every worker serves somebody, unless the person or the scenario says how many samples there are.
+    count = settings.samples or scenario.samples or max(family.samples.of(settings.engine), settings.workers)
+    # Not from the place in the plan: a cell that is run again alone must get the same wire modes and workers.
     first = list(Lane).index(cell.lane)
+    begin = zlib.crc32(str(cell).encode())
     threshold = family.soft_threshold.anthropic if anthropic else family.soft_threshold.openai
     soft = threshold if scenario.soft is None else scenario.soft
     return PlannedCell(
@@ -125,7 +132,12 @@ def plan_cell(settings: Settings, family: Family, cell: CellId, built: Collectio
         applicable=not reason,
         reason=reason,
         samples=[
-            PlannedSample(index=index, seed=sample_seed(settings.seed, cell, index), stream=(first + index) % 2 == 0)
+            PlannedSample(
+                index=index,
+                seed=sample_seed(settings.seed, cell, index),
+                stream=(first + index) % 2 == 0,
+                worker=(begin + index) % settings.workers,
+            )
             for index in range(0 if reason else count)
         ],
         cycles=settings.cycles or family.cycles,
@@ -137,15 +149,19 @@ def plan_cell(settings: Settings, family: Family, cell: CellId, built: Collectio
         turn_timeout=TURN_TIMEOUT,
         message_matcher=Matcher.LOOSE_TOOL_CALL if anthropic else Matcher.STRICT,
         intermediate_system=family.anthropic_intermediate_system_expectation if anthropic else None,
-        limits=Limits(soft=0.0 if soft is None else soft, content=family.content_limit),
+        limits=Limits(
+            soft=0.0 if soft is None else soft,
+            content=family.content_limit,
+            recreations=int(settings.on_infra is OnInfra.ACCEPT),
+        ),
         required_events=list(scenario.events(family, cell.lane)),
         required_once=list(scenario.once(family, cell.lane)),
         weight=scenario.weight,
     )
 
 
-def plan_lease(settings: Settings, name: str, family: Family) -> PlannedLease:
-    """The lease of one family."""
+def plan_lease(settings: Settings, name: str, family: Family, position: int = 0) -> PlannedLease:
+    """The lease of one family, which is the one at `position` of its run."""
     gpu = settings.engine is EngineKind.GPU
     return PlannedLease(
         family=name,
@@ -168,8 +184,22 @@ def plan_lease(settings: Settings, name: str, family: Family) -> PlannedLease:
         ready_timeout=settings.ready_timeout or family.ready_timeout.of(settings.engine),
         urls=settings.targets,
         workers=settings.workers,
+        ports=published_ports(settings, position),
         deprecated=family.deprecated,
     )
+
+
+def published_ports(settings: Settings, position: int) -> dict[str, tuple[int, int]]:
+    """Session service -> first and last port of its workers in the lease at `position`; empty where Docker chooses.
+
+    From SESSION_SERVER_PORT on: the workers of v1, then those of v2, then the next lease's, which may run beside it.
+    """
+    if settings.session_server_port is None:
+        return {}
+    versions = list(ServerVersion)
+    first = settings.session_server_port + position * len(versions) * settings.workers
+    starts = {f"session-{version}": first + index * settings.workers for index, version in enumerate(versions)}
+    return {service: (start, start + settings.workers - 1) for service, start in starts.items()}
 
 
 def engine_args(family: Family) -> list[str]:
@@ -274,6 +304,12 @@ def _impossible(settings: Settings, families: Families, built: Collection[Lane])
         )
     if settings.targets and len(running) > 1:
         problems.append(f"servers that already run serve one family, and FAMILY or CELL names {', '.join(running)}")
+    last = published_ports(settings, max(0, len(running) - 1))
+    if last and (highest := max(end for _, end in last.values())) > _LAST_PORT:
+        problems.append(
+            f"SESSION_SERVER_PORT={settings.session_server_port}: {len(running)} leases x 2 versions x WORKERS="
+            f"{settings.workers} reach up to port {highest}; allowed: up to {_LAST_PORT}"
+        )
     if settings.gpus:
         for name in running:
             if len(settings.gpus) < families[name].gpus:

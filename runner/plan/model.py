@@ -58,22 +58,28 @@ class Matcher(StrEnum):
 
 
 class PlannedSample(_Model):
-    """One session to drive. `stream` is its wire mode; both modes occur in a run."""
+    """One session to drive. `stream` is its wire mode; both modes occur in a run.
+
+    `worker` is the session-server worker that it is driven at, from 0; a session stays where it was opened.
+    """
 
     index: Annotated[int, Field(ge=0)]
     seed: Annotated[int, Field(ge=0)]
     stream: bool
+    worker: Annotated[int, Field(ge=0)] = 0
 
 
 class Limits(_Model):
     """What the gate tolerates in a cell. Ratios are samples with a mismatch / samples.
 
-    `retries` is the highest number of retries in the whole cell, None for no limit.
+    `retries` is the highest number of retries in the whole cell, None for no limit. `recreations` is how often the
+    cell's lease may have been created again, after something underneath broke, for the cell to pass all the same.
     """
 
     soft: Annotated[float, Field(ge=0, le=1)]
     content: Annotated[float, Field(ge=0, le=1)] = 0.0
     retries: Annotated[int, Field(ge=0)] | None = None
+    recreations: Annotated[int, Field(ge=0)] = 0
 
 
 class PlannedCell(_Model):
@@ -135,6 +141,8 @@ class PlannedLease(_Model):
     """Service -> base URL of servers that already run; empty where they are started for the lease."""
     workers: Annotated[int, Field(ge=1)] = 1
     """Session-server processes per version."""
+    ports: dict[str, tuple[int, int]] = Field(default_factory=dict)
+    """Session service -> first and last port that its workers are published on; empty where Docker chooses."""
     deprecated: bool = False
     ready_timeout: Annotated[float, Field(gt=0)]
     """Seconds from start to a proven one-token generation."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -246,3 +247,40 @@ def test_run_ids_sort_by_time_differ_and_fit_into_a_compose_project_name() -> No
     assert first != again
     assert re.fullmatch(r"[a-z0-9][a-z0-9_-]*", first)
     assert first.startswith("20260102-030405-")
+
+
+def test_samples_go_to_the_workers_in_turn_and_every_worker_serves_somebody() -> None:
+    made = plan(workers=3)
+    for cell in made.cells:
+        assert [sample.index for sample in cell.samples] == [0, 1, 2]
+        workers = [sample.worker for sample in cell.samples]
+        assert sorted(workers) == [0, 1, 2]
+        assert all(later == (earlier + 1) % 3 for earlier, later in pairwise(workers))
+    alone = plan(workers=3, cell="qwen3/v2-openai")
+    assert alone.cells[0].samples == made.cells[1].samples, "a cell that is planned alone keeps its workers"
+    few = plan(workers=3, samples=1)
+    assert [len(cell.samples) for cell in few.cells] == [1, 1, 1], "a number that was asked for is kept"
+
+
+def test_one_worker_serves_every_sample() -> None:
+    assert {sample.worker for cell in plan(samples=5).cells for sample in cell.samples} == {0}
+
+
+def test_explicit_ports_are_one_range_for_v1_then_one_for_v2_then_the_next_lease() -> None:
+    assert plan(workers=3).leases[0].ports == {}
+    made = plan(workers=3, session_server_port=9000)
+    assert made.leases[0].ports == {"session-v1": (9000, 9002), "session-v2": (9003, 9005)}
+    settings = Settings(workers=3, session_server_port=9000)
+    second = plan_lease(settings, "qwen3", load_families()["qwen3"], 1)
+    assert second.ports == {"session-v1": (9006, 9008), "session-v2": (9009, 9011)}
+
+
+def test_a_range_of_ports_that_reaches_too_far_is_refused_with_its_end() -> None:
+    assert plan(workers=3, session_server_port=65530).leases[0].ports["session-v2"] == (65533, 65535)
+    (problem,) = refused(workers=3, session_server_port=65531)
+    assert "65536" in problem
+
+
+@pytest.mark.parametrize(("on_infra", "allowed"), [("stop", 0), ("recreate", 0), ("accept", 1)])
+def test_only_accept_lets_a_cell_pass_whose_lease_was_created_again(on_infra: str, allowed: int) -> None:
+    assert {cell.limits.recreations for cell in plan(on_infra=on_infra).cells} == {allowed}
