@@ -8,7 +8,7 @@ PY := .venv/bin/python
 PYTEST := $(PY) -m pytest
 
 .PHONY: help e2e test test-unit test-container test-e2e check bench doctor plan gate replay merge repro up down sweep settings images micro-model lock clean
-.PHONY: venv venv-dev contract contract-kit
+.PHONY: venv venv-dev contract contract-kit contract-conversion
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,6 +68,9 @@ contract: venv-dev ## SGLang's own conversion tests from a checkout: make contra
 
 contract-kit: venv ## SGLang's own Anthropic kit, live against the engine image
 	@exec $(PY) -m runner contract kit
+
+contract-conversion: venv ## our Anthropic conversion against the one installed in the engine image, case by case
+	@exec $(PY) -m runner contract conversion
 
 up: venv ## the environment for a person: URLs and a curl line
 	@exec $(PY) -m runner up

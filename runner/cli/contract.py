@@ -142,44 +142,19 @@ def kit(
     timeout: Annotated[float, typer.Option(help="Seconds for the engine's start and all tests.", min=1)] = 900.0,
 ) -> None:
     """Run SGLang's own Anthropic kit live against the engine image (ENGINE_IMAGE, or the one built here)."""
+    from runner.cli.gates import check_kit
+
     raise typer.Exit(check_kit(timeout=timeout))
 
 
-def check_kit(*, timeout: float) -> ExitCode:
-    """Build what is missing, run the kit and write its artifacts. 1 where it failed."""
-    from runner.base.settings import load_settings
-    from runner.cli.stacks import ROOT
-    from runner.contract.kit.live import KitOrder, check_live
-    from runner.contract.result import write_result
-    from runner.contract.text import result_lines
-    from runner.ground.prepare import prepare
-    from runner.ground.site import Site
-    from runner.plan.build import new_run_id
-    from runner.report.console import line_consumer
+@group.command()
+def conversion(
+    against: Annotated[
+        Path | None,
+        typer.Option(help="A conversion.json of another SGLang: what changed since then is named and fails."),
+    ] = None,
+) -> None:
+    """Our Anthropic conversion against SGLang's, case by case (ENGINE_IMAGE, SESSION_IMAGE, or those built here)."""
+    from runner.cli.gates import check_conversion
 
-    settings = load_settings()
-    needed = [] if settings.engine_image else ["engine-cpu"]
-    ground = prepare(Site.here(ROOT, base_image=settings.base_image), needed, line_consumer())
-    run_id = new_run_id(datetime.now(UTC))
-    directory = settings.artifacts.resolve() / f"{run_id}-contract"
-    directory.mkdir(parents=True)
-    order = KitOrder(
-        engine_image=settings.engine_image or ground.images["engine-cpu"],
-        base_image=ground.base.image,
-        directory=directory,
-        run_id=run_id,
-        sglang=_pinned_sglang(ROOT / "images" / "engine-cpu" / "requirements-alone.in"),
-        timeout=timeout,
-        env=ground.env,
-    )
-    result = check_live(order)
-    write_result(result, directory)
-    print("\n".join(result_lines(result, directory)))
-    return result.exit_code
-
-
-def _pinned_sglang(path: Path) -> str:
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if line.startswith("sglang=="):
-            return line.removeprefix("sglang==").split()[0]
-    raise ConfigurationError([f"{path} pins no sglang"])
+    raise typer.Exit(check_conversion(against=against))

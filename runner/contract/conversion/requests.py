@@ -28,10 +28,12 @@ class Case:
 
 
 def text(words: str, **more: Any) -> Json:
+    """A text block."""
     return {"type": "text", "text": words, **more}
 
 
 def use(call: str, name: str = "get_weather", **arguments: Any) -> Json:
+    """A tool_use block."""
     return {"type": "tool_use", "id": call, "name": name, "input": arguments}
 
 
@@ -41,14 +43,17 @@ def result(call: str, *content: Any, **more: Any) -> Json:
 
 
 def user(content: Any) -> Json:
+    """A message of the user."""
     return {"role": "user", "content": content}
 
 
 def assistant(content: Any) -> Json:
+    """A message of the assistant."""
     return {"role": "assistant", "content": content}
 
 
 def system(content: Any) -> Json:
+    """A system message among the others."""
     return {"role": "system", "content": content}
 
 

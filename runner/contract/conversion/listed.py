@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.container.conversion.differences import ABSENT
-from tests.container.conversion.judge import Listed, among
+from runner.contract.conversion.differences import ABSENT
+from runner.contract.conversion.judge import Listed, among
 
 Json = Mapping[str, Any]
 

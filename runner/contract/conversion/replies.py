@@ -21,10 +21,12 @@ class Case:
 
 
 def call(arguments: Any, call_id: str = "call_1", name: str = "get_weather") -> Json:
+    """A tool call of a reply."""
     return {"id": call_id, "index": 0, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def usage(prompt: int = 11, completion: int = 3, cached: int | None = None) -> Json:
+    """Counts of tokens."""
     details = None if cached is None else {"cached_tokens": cached}
     counts = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
     return {**counts, "prompt_tokens_details": details}
@@ -47,6 +49,7 @@ def reply(
 
 
 def calling(*calls: Json, content: str | None = "", **more: Any) -> Json:
+    """A reply that calls tools."""
     return reply(content, finish="tool_calls", tool_calls=list(calls), **more)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.container.conversion.differences import Difference
+from runner.contract.conversion.differences import Difference
 
 
 @dataclass(frozen=True)

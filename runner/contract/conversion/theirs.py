@@ -1,9 +1,12 @@
-"""SGLang's conversion of the corpus. This file is a script: it runs inside the engine image, its input is on stdin.
+"""SGLang's conversion of the corpus.
+
+This file is a script: it runs inside an engine image, its input is on stdin, its answer the last line.
 
 The handler of SGLang's Messages endpoint is made around a stand-in for its chat endpoint. The stand-in answers the two
 questions that the conversion asks of it: whether the template can render a system message in the middle, and whether it
 takes reasoning of earlier turns as a field, which is how the session server sends it to every template. It ignores that
-reasoning is to be switched: the session server refuses such requests.
+reasoning is to be switched: the session server refuses such requests. An id that SGLang makes up is another one each
+time, so only its form is told.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -40,7 +44,9 @@ def _request(case: dict[str, Any]) -> Any:
 
 
 def _reply(case: dict[str, Any]) -> Any:
-    return _handler(True)._convert_response(ChatCompletionResponse.model_validate(case["body"]))
+    message = _handler(True)._convert_response(ChatCompletionResponse.model_validate(case["body"]))
+    message.id = re.sub(r"\A(msg_)[0-9a-f]+\Z", r"\1*", message.id)
+    return message
 
 
 def _outcome(convert: Callable[[dict[str, Any]], Any], case: dict[str, Any], unset: bool) -> dict[str, Any]:
@@ -62,4 +68,5 @@ def main() -> None:
     sys.stdout.write("\n" + json.dumps(answer))
 
 
-main()
+if __name__ == "__main__":
+    main()
