@@ -42,8 +42,8 @@ def build(engine: ScriptedEngine) -> Starlette:
                 "version": VERSION,
                 "scripted": True,
                 "model_path": str(engine.directory),
-                "reasoning_parser": "qwen3",
-                "tool_call_parser": "qwen25",
+                "reasoning_parser": engine.dialect.reasoning_parser,
+                "tool_call_parser": engine.dialect.tool_call_parser,
             }
         )
 

@@ -7,6 +7,7 @@ that.
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from collections.abc import Sequence
@@ -16,11 +17,12 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
+from .dialects import DIALECTS, Answer, Dialect
 from .faults import Fault, Kind
-from .model import Answer, answer
-from .parsers import parse
+from .model import answer
 
-END = "<|im_end|>"
+MARK = "scripted_dialect"
+"""The entry of a model directory's config.json that names the dialect; without it the directory's name counts."""
 
 
 class BadRequestError(Exception):
@@ -50,15 +52,18 @@ class Session:
 
 
 class ScriptedEngine:
-    """Answers chat completions. `requests` keeps the bodies in the order of arrival, `faults` what goes wrong."""
+    """Answers chat completions. `requests` keeps the bodies in the order of arrival, `faults` what goes wrong.
+
+    Raises ValueError for a directory that names a dialect which there is not.
+    """
 
     def __init__(self, directory: Path, faults: Sequence[Fault] = ()) -> None:
         self.directory = directory
+        self.dialect = _dialect(directory)
         self.tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
         self.faults: list[Fault] = list(faults)
         self.requests: list[dict[str, Any]] = []
         self.size = self.tokenizer.get_vocab_size(with_added_tokens=True)
-        self._end = self.tokenizer.token_to_id(END)
         self._sessions: dict[str, Session] = {}
         self._seen: dict[tuple[int, ...], int] = {}
 
@@ -93,7 +98,7 @@ class ScriptedEngine:
         elif Kind.NO_CALL in kinds:
             said = Answer(said.topic, "I would rather talk about something else.")
         sampled = self._sample(said, prompt, body, kinds)
-        message = parse(sampled.text, names, calls_allowed=bool(names) and choice != "none")
+        message = self.dialect.parse(sampled.text, names, calls_allowed=bool(names) and choice != "none")
         reason = sampled.reason
         if message.get("tool_calls"):
             reason = "tool_calls" if reason == "stop" else reason
@@ -121,7 +126,7 @@ class ScriptedEngine:
             "message": message,
             "logprobs": None,
             "finish_reason": reason,
-            "matched_stop": self._end if reason == "stop" else None,
+            "matched_stop": sampled.ids[-1] if reason == "stop" else None,
         }
         if body.get("return_meta_info") and Kind.NO_META_INFO not in kinds:
             entry["meta_info"] = meta
@@ -161,26 +166,29 @@ class ScriptedEngine:
             variation = body["seed"]
         elif body.get("temperature") == 0 and Kind.RESTLESS not in kinds:
             variation = 0
-        text = said.text(variation)
-        ids = self._tokens(text)
+        thought = said.thought(variation)
+        text = self.dialect.write(said, thought)
+        end = self.tokenizer.token_to_id(self.dialect.end(said))
+        ids = [*self._tokens(text, text.index(thought), len(thought)), end]
         reason = "stop"
         budget = body.get("max_completion_tokens") or body.get("max_tokens")
         cut = len(ids) // 2 if Kind.TRUNCATE in kinds or Kind.ABORT in kinds else budget
         if isinstance(cut, int) and cut < len(ids):
             ids, reason = ids[:cut], "abort" if Kind.ABORT in kinds else "length"
-        text = self.tokenizer.decode(ids, skip_special_tokens=True)
+        # special tokens within a turn are its syntax; only the one that ends it is not part of its text
+        text = self.tokenizer.decode(ids[:-1] if reason == "stop" else ids, skip_special_tokens=False)
         if Kind.DROP_TOKEN in kinds:
             del ids[len(ids) // 2]
         if Kind.SWAP_TOKEN in kinds:
             middle = len(ids) // 2
-            ids[middle] = next(other for other in range(self.size) if other not in (ids[middle], self._end))
+            ids[middle] = next(other for other in range(self.size) if other not in (ids[middle], end))
         told = len(ids) + _by(kinds.get(Kind.COMPLETION_TOKENS))
         return Sampled(text, ids, reason, told, told + _by(kinds.get(Kind.USAGE)))
 
-    def _tokens(self, text: str) -> list[int]:
-        """Ids of `text`, with one word cut where the tokenizer would not cut it."""
+    def _tokens(self, text: str, start: int, length: int) -> list[int]:
+        """Ids of `text`, with one word of the thought at `start` cut where the tokenizer would not cut it."""
         whole = self._encode(text)
-        for at in range(len("<think>\n") + 1, len(text) - len(END)):
+        for at in range(start + 1, start + length):
             if text[at - 1].isalpha() and text[at].isalpha():
                 cut = [*self._encode(text[:at]), *self._encode(text[at:])]
                 if cut != whole and self.tokenizer.decode(cut, skip_special_tokens=False) == text:
@@ -196,6 +204,15 @@ class ScriptedEngine:
         if with_none:
             entries[len(entries) // 2][0] = None
         return entries
+
+
+def _dialect(directory: Path) -> Dialect:
+    told = directory / "config.json"
+    entries = json.loads(told.read_text(encoding="utf-8")) if told.is_file() else {}
+    name = entries.get(MARK) or (directory.name if directory.name in DIALECTS else "qwen3")
+    if name not in DIALECTS:
+        raise ValueError(f"{told}: {MARK} = {name!r}; the scripted engine speaks {', '.join(DIALECTS)}")
+    return DIALECTS[name]
 
 
 def _logprob(before: int, token_id: int) -> float:

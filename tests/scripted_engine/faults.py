@@ -67,7 +67,8 @@ class Fault:
 
     Asking again for a turn that a fault has spoilt is still that turn, so `times: null` spoils every repeat as well.
 
-    `times` is how often it fires in all, None for no limit. A session is what sends one `X-SMG-Routing-Key`.
+    `times` is how often it fires in all, None for no limit. A session is what sends one `X-SMG-Routing-Key`. `family`
+    says whose engine has it, where the same faults are told to the engines of several families (None: all of them).
     """
 
     kind: Kind
@@ -75,6 +76,7 @@ class Fault:
     session: int | None = None
     times: int | None = 1
     value: float | None = None
+    family: str | None = None
     fired: int = 0
 
     def hits(self, session: int, turn: int) -> bool:
@@ -95,7 +97,7 @@ def read_faults(text: str) -> list[Fault]:
     for entry in value:
         if not isinstance(entry, dict):
             raise ValueError(f"a fault is an object, not {entry!r}")
-        unknown = set(entry) - {"kind", "turn", "session", "times", "value"}
+        unknown = set(entry) - {"kind", "turn", "session", "times", "value", "family"}
         if unknown:
             raise ValueError(f"unknown fields of a fault: {', '.join(sorted(unknown))}")
         faults.append(Fault(**{**entry, "kind": Kind(str(entry.get("kind")))}))

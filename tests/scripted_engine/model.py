@@ -1,50 +1,20 @@
-"""What a perfect Qwen3 model says: one kind of reply for each kind of last message.
+"""What a perfect model says: one kind of reply for each kind of last message.
 
-Rules over the messages of the request, in the model's own syntax. The same question asked again is answered in other
-words, as a sampling engine would.
+Rules over the messages of the request; how a family writes it is its dialect's part. The same question asked again is
+answered in other words, as a sampling engine would.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
 from typing import Any
+
+from .dialects import Answer
 
 Message = dict[str, Any]
 
-THOUGHTS = (
-    "The user wants {topic}.",
-    "I should answer with {topic}.",
-    "This needs {topic} now.",
-    "Next comes {topic}.",
-)
 _CITY = re.compile(r"weather in ([A-Z][\w' -]*?)[?.!]")
-_END = "<|im_end|>"
-
-
-@dataclass(frozen=True)
-class Answer:
-    """One assistant turn before it becomes text. `forced` is written as a tool grammar writes it."""
-
-    topic: str
-    content: str = ""
-    calls: list[dict[str, Any]] = field(default_factory=list)
-    forced: bool = False
-
-    def text(self, variation: int) -> str:
-        """The turn as it is sampled, the stop token at its end. `variation` picks the wording of the thought."""
-        thought = THOUGHTS[variation % len(THOUGHTS)].format(topic=self.topic)
-        opening = '{"name":"%s", "arguments":' if self.forced else '{"name": "%s", "arguments": '
-        calls = "\n".join(
-            "<tool_call>\n"
-            + opening % call["name"]
-            + json.dumps(call["arguments"], ensure_ascii=False)
-            + "}\n</tool_call>"
-            for call in self.calls
-        )
-        body = "\n".join(part for part in (self.content, calls) if part)
-        return f"<think>\n{thought}\n</think>" + ("" if self.forced else "\n\n") + body + _END
 
 
 def answer(messages: list[Message], tools: list[dict[str, Any]], tool_choice: Any) -> Answer:

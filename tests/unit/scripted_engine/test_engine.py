@@ -11,10 +11,10 @@ import httpx
 import pytest
 
 from tests.scripted_engine.app import build
+from tests.scripted_engine.dialects import DIALECTS
 from tests.scripted_engine.engine import ScriptedEngine
 from tests.scripted_engine.faults import Fault, Kind, read_faults
 from tests.scripted_engine.model import answer
-from tests.scripted_engine.parsers import parse
 from tests.scripted_engine.serving import served
 from tests.unit.agents.bench import MODEL
 
@@ -134,7 +134,8 @@ def test_one_kind_of_reply_for_each_kind_of_last_message(
 
 
 def test_a_forced_call_is_written_as_a_grammar_writes_it() -> None:
-    text = answer([ASK], TOOLS, "required").text(0)
+    said = answer([ASK], TOOLS, "required")
+    text = DIALECTS["qwen3"].write(said, said.thought(0))
     assert '</think><tool_call>\n{"name":"get_weather", "arguments":{"location"' in text
 
 
@@ -151,7 +152,7 @@ def test_a_forced_call_is_written_as_a_grammar_writes_it() -> None:
     ],
 )
 def test_text_is_taken_apart_as_sglangs_parsers_do(text: str, content: str, reasoning: str | None, calls: int) -> None:
-    message = parse(text, {"f"}, calls_allowed=True)
+    message = DIALECTS["qwen3"].parse(text, {"f"}, calls_allowed=True)
     assert message["content"] == content
     assert message["reasoning_content"] == reasoning
     assert len(message.get("tool_calls", [])) == calls
