@@ -26,6 +26,7 @@ from runner.stack import lock
 from runner.stack.failure import ServiceFailure
 from runner.stack.redact import Redactor, secret_values
 from runner.verdict.artifacts import ENVIRONMENT_NAME, load_run
+from runner.verdict.model import Verdict
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ def conduct(settings: Settings, plan: Plan, work: Callable[[Run], None]) -> Exit
             interrupted = True
             emit(NoteEvent(level="warning", message="interrupted: the verdict covers what was done until then"))
     plan, verdict = load_run(directory)
+    _add_engines(directory, verdict, redact)
     write_reports(plan, verdict, directory, settings, phases=phases)
     if not interrupted:
         return verdict.exit_code
@@ -87,6 +89,16 @@ def write_environment(run: Run, facts: Mapping[str, object]) -> None:
     """Write environment.json, secrets taken out."""
     text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
     (run.directory / ENVIRONMENT_NAME).write_bytes(run.redact(text.encode()))
+
+
+def _add_engines(directory: Path, verdict: Verdict, redact: Redactor) -> None:
+    """Put what was found out about the engines into environment.json, where there is one."""
+    path = directory / ENVIRONMENT_NAME
+    if not verdict.engines or not path.is_file():
+        return
+    facts = json.loads(path.read_text(encoding="utf-8"))
+    facts["engines"] = {found.family: found.model_dump(mode="json", exclude={"family"}) for found in verdict.engines}
+    path.write_bytes(redact((json.dumps(facts, indent=2, ensure_ascii=False) + "\n").encode()))
 
 
 def write_lease_ledger(run: Run, lease: PlannedLease, failure: ServiceFailure | None, *, closed: bool = True) -> None:

@@ -28,9 +28,9 @@ from runner.oracle.scoring import CHECK as SCORING
 from runner.plan.model import Plan, PlannedCell
 from runner.report.closing import print_closing
 from runner.report.write import write_files, write_plan
-from runner.verdict.artifacts import load_ledgers, load_plan, load_recorded, load_shards, located, merged
+from runner.verdict.artifacts import judged, load_ledgers, load_plan, load_recorded, load_shards, merged
 from runner.verdict.compare import differences
-from runner.verdict.gate import decide, with_problems
+from runner.verdict.gate import with_problems
 from runner.verdict.model import Verdict
 from runner.verdict.models import kept_models
 
@@ -56,9 +56,9 @@ def replay(run: Path, *, models: Path | None = None, out: Path | None = None) ->
         written = write_files(plan, verdict, out, evidence=run)
         print(f"reports: {written.html.parent}")
     print_closing(verdict, run)
-    judged = sum(cell.completed_samples for cell in verdict.cells)
+    count = sum(cell.completed_samples for cell in verdict.cells)
     same = "the verdict is the recorded one" if not verdict.problems else "see above for what differs"
-    print(f"replayed: {judged} samples judged again; {same}")
+    print(f"replayed: {count} samples judged again; {same}")
     return verdict.exit_code
 
 
@@ -80,8 +80,8 @@ def replayed(run: Path, *, models: Path | None = None) -> tuple[Plan, Verdict]:
         return Measure.load(place, forms[family])
 
     ledgers = load_ledgers(run)
-    verdict = located(run, plan, decide(plan, rejudged(plan, ledgers, run, measure)))
-    recorded = load_recorded(run) or decide(plan, ledgers)
+    verdict = judged(run, plan, rejudged(plan, ledgers, run, measure))
+    recorded = load_recorded(run) or judged(run, plan, ledgers)
     return plan, with_problems(verdict, differences(recorded, verdict))
 
 
@@ -138,6 +138,7 @@ def _judge(record: SampleRecord, cell: PlannedCell, run_id: str, run: Path, meas
         [*findings, *live],
         sample_index=record.sample_index,
         seconds=record.seconds,
+        worker=record.worker,
         instance_id=record.instance_id,
     )
     return new.model_copy(update={"at": record.at})

@@ -16,6 +16,7 @@ from runner.report.text import (
     bad_cells,
     diff_lines,
     duration,
+    engine_lines,
     finding_title,
     first_finding,
     headline,
@@ -54,6 +55,8 @@ def print_closing(verdict: Verdict, run: Path, *, stream: TextIO | None = None) 
             console.print(Text(plain(f"{cell.cell}: {remark}"), style="yellow"))
         if len(said) > _MOST_REMARKS:
             console.print(Text(f"{cell.cell}: and {len(said) - _MOST_REMARKS} more: see report.html", style="yellow"))
+    for family, facts in engine_lines(verdict):
+        console.print(Text(plain(f"{family}: engine {facts}"), style="dim"))
     for lease in verdict.leases:
         figures = ", ".join(f"{name} {figure}" for name, figure in times(lease))
         if figures:

@@ -29,6 +29,7 @@ from runner.report.text import (
     spelled,
 )
 from runner.report.turns import Session, worst
+from runner.verdict.engine import EngineFacts
 from runner.verdict.model import CellVerdict, SampleVerdict, Verdict
 from runner.verdict.timing import around
 
@@ -90,9 +91,15 @@ def html(
             concerns=concerns,
             charts=[chart for chart in charts if chart],
             phases=[phase for phase in phases if phase.seconds is not None],
+            engines=[(lease.family, facts_of(verdict, lease.family)) for lease in verdict.leases],
             most=MOST_FINDINGS,
         )
     )
+
+
+def facts_of(verdict: Verdict, family: str) -> EngineFacts | None:
+    """What was found out about the engine of a lease; None where it was not asked."""
+    return next((facts for facts in verdict.engines if facts.family == family), None)
 
 
 def matrix(plan: Plan, verdict: Verdict) -> list[Row]:

@@ -9,6 +9,7 @@ from runner.report.text import (
     bad_cells,
     diff_lines,
     duration,
+    engine_lines,
     finding_title,
     first_finding,
     headline,
@@ -91,6 +92,11 @@ def _parts(verdict: Verdict) -> Iterator[str]:
         yield "\n### Retries and notes\n\n"
     for cell in remarked:
         yield _remarks(cell)
+    engines = engine_lines(verdict)
+    if engines:
+        yield "\n### Engine\n\n"
+    for family, said in engines:
+        yield f"- `{family}`: {_cell(said)}\n"
     timed = [lease for lease in verdict.leases if times(lease)]
     if timed:
         yield "\n### Where the time went\n\n"

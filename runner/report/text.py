@@ -140,6 +140,13 @@ def times(lease: LeaseTiming) -> list[tuple[str, str]]:
     return shown
 
 
+def engine_lines(verdict: Verdict) -> list[tuple[str, str]]:
+    """Family and what was found out about its engine, one line each; what was not asked is said not to be known."""
+    known = {facts.family: facts.described for facts in verdict.engines}
+    unknown = "not asked what it can; whether it repeats itself is not known"
+    return [(lease.family, known.get(lease.family, unknown)) for lease in verdict.leases]
+
+
 def marked(ids: list[int], other: list[int]) -> list[tuple[int, bool]]:
     """The ids of a window; True marks the first that differs from the other window."""
     place = next(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -11,7 +11,8 @@ from runner.base.errors import ConfigurationError, IncompleteError
 from runner.ledger.paths import LEDGERS, lease_cell
 from runner.ledger.reader import Ledger, read_ledger
 from runner.plan.model import SCHEMA_VERSION, Plan, PlannedLease
-from runner.verdict.gate import decide
+from runner.verdict.engine import read_engine
+from runner.verdict.gate import decide, with_problems
 from runner.verdict.lines import repeat
 from runner.verdict.merge import Part, merge
 from runner.verdict.model import SCHEMA_VERSION as VERDICT_SCHEMA
@@ -98,7 +99,25 @@ def load_run(run: Path) -> tuple[Plan, Verdict]:
     if shards:
         return merged(run, shards, [load_run(shard) for shard in shards])
     plan = load_plan(run)
-    return plan, located(run, plan, decide(plan, load_ledgers(run)))
+    return plan, judged(run, plan, load_ledgers(run))
+
+
+def judged(run: Path, plan: Plan, ledgers: Mapping[str, Sequence[Ledger]]) -> Verdict:
+    """The verdict on these ledgers, with what the directory `run` says beside them: engines, and how to run again."""
+    return located(run, plan, _with_engines(run, plan, decide(plan, ledgers)))
+
+
+def _with_engines(run: Path, plan: Plan, verdict: Verdict) -> Verdict:
+    engines, problems = [], []
+    for lease in plan.leases:
+        try:
+            facts = read_engine(run, lease.family)
+        except IncompleteError as error:
+            problems.append(str(error))
+            continue
+        if facts is not None:
+            engines.append(facts)
+    return with_problems(verdict.model_copy(update={"engines": engines}), problems)
 
 
 def located(run: Path, plan: Plan, verdict: Verdict) -> Verdict:
@@ -123,13 +142,10 @@ def _repeatable(run: Path, lease: PlannedLease) -> bool:
     return (run / ENVIRONMENT_NAME).is_file() and (run / "leases" / lease.family / VARIABLES_NAME).is_file()
 
 
-def merged(run: Path, shards: Sequence[Path], judged: Sequence[tuple[Plan, Verdict]]) -> tuple[Plan, Verdict]:
+def merged(run: Path, shards: Sequence[Path], parts: Sequence[tuple[Plan, Verdict]]) -> tuple[Plan, Verdict]:
     """Plan and verdict of a merged run, from those of its shards in the same order."""
     return merge(
-        [
-            Part(str(shard.relative_to(run)), plan, verdict)
-            for shard, (plan, verdict) in zip(shards, judged, strict=True)
-        ]
+        [Part(str(shard.relative_to(run)), plan, verdict) for shard, (plan, verdict) in zip(shards, parts, strict=True)]
     )
 
 

@@ -69,6 +69,7 @@ def merge(parts: Sequence[Part]) -> tuple[Plan, Verdict]:
         problems=found,
         cells=cells,
         leases=[lease for part in parts for lease in part.verdict.leases],
+        engines=[facts for part in parts for facts in part.verdict.engines],
         shards=[Shard(shard=p.plan.shard, run_id=p.plan.run_id, directory=p.directory) for p in parts],
     )
     return plan, verdict

@@ -12,6 +12,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from runner.base.terms import ExitCode, Lane, Outcome
 from runner.ledger.records import Finding
+from runner.verdict.engine import EngineFacts
 
 SCHEMA_VERSION = 2
 
@@ -181,6 +182,8 @@ class Verdict(_Model):
     """What is wrong with the run as a whole; each is missing evidence."""
     cells: list[CellVerdict]
     leases: list[LeaseTiming] = Field(default_factory=list)
+    engines: list[EngineFacts] = Field(default_factory=list)
+    """What was found out about the engines, one per lease that could ask. Facts for people; no rule looks at them."""
     shards: list[Shard] = Field(default_factory=list)
     """The runs that were merged; empty for a run of its own."""
 

@@ -76,6 +76,7 @@ def test_running_servers_are_verified_without_docker_and_a_cell_of_it_again(
     facts = json.loads((directory / "environment.json").read_text())
     assert facts["targets"]["session-v2"]["answer"]["session_server_instance_id"] == "test-v2"
     assert facts["targets"]["engine"]["answer"]["scripted"] is True
+    assert facts["engines"]["qwen3"]["determinism"]["same_seed"] == "no"
     assert (directory / "report.html").exists()
 
     again = environment(tmp_path / "two")
@@ -93,6 +94,21 @@ def test_a_server_that_does_not_answer_is_infra(command: list[str], urls: dict[s
     done = subprocess.run([*command, "e2e"], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 3, done.stdout + done.stderr
     assert "http://127.0.0.1:9 proved no generation within 1 s" in done.stdout + done.stderr
+
+
+def test_an_engine_that_lacks_what_is_needed_ends_every_cell_as_infra_and_says_what(
+    command: list[str], engine: ScriptedEngine, urls: dict[str, str], tmp_path: Path
+) -> None:
+    engine.faults.append(Fault(Kind.NO_TOKEN_IDS, times=None))
+    env = environment(tmp_path / "one", LANES="v2-openai", SAMPLES="2", **urls)
+    done = subprocess.run([*command, "e2e"], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 3, done.stdout + done.stderr
+    directory = run_dir(tmp_path / "one")
+    (cell,) = json.loads((directory / "verdict.json").read_text())["cells"]
+    assert cell["outcome"] == "infra"
+    assert "version 0.0.0+scripted" in cell["reasons"][0]["message"]
+    assert "token_ids (no output_token_logprobs in meta_info)" in cell["reasons"][0]["message"]
+    assert json.loads((directory / "environment.json").read_text())["engines"]["qwen3"]["determinism"] is None
 
 
 def test_an_interrupt_ends_130_with_a_verdict(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import pytest
 from runner.base.errors import ConfigurationError, IncompleteError
 from runner.base.terms import ExitCode, Outcome
 from runner.verdict.artifacts import load_ledgers, load_recorded, load_run
+from runner.verdict.engine import Capability, EngineFacts, engine_path, write_engine
 from runner.verdict.models import keep_models, kept_models
 
 if TYPE_CHECKING:
@@ -52,6 +54,35 @@ def test_servers_that_already_ran_are_driven_again_from_the_plan_alone(make_worl
     world.save(tmp_path / "run")
     _, verdict = load_run(tmp_path / "run")
     assert verdict.cells[0].reproduce == f"make repro RUN={tmp_path / 'run'} CELL={world.key}"
+
+
+def test_what_was_found_out_about_an_engine_is_in_the_verdict_and_decides_nothing(world: World, tmp_path: Path) -> None:
+    world.save(tmp_path)
+    _, without = load_run(tmp_path)
+    assert without.engines == []
+    facts = EngineFacts(
+        family="qwen3",
+        version="0.5.23",
+        model="m",
+        asked_at=datetime(2026, 1, 1, tzinfo=UTC),
+        seconds=1.0,
+        capabilities=[Capability(name="scoring", needed=True, available=False, seen="404")],
+        determinism=None,
+    )
+    write_engine(tmp_path, facts)
+    _, verdict = load_run(tmp_path)
+    assert verdict.engines == [facts]
+    assert verdict.model_copy(update={"engines": []}) == without
+
+
+def test_engine_facts_that_cannot_be_read_make_the_run_incomplete(world: World, tmp_path: Path) -> None:
+    world.save(tmp_path)
+    path = engine_path(tmp_path, "qwen3")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text('{"family": "qwen3"}')
+    _, verdict = load_run(tmp_path)
+    assert verdict.exit_code is ExitCode.INCOMPLETE
+    assert "leases/qwen3/engine.json is not what the runner writes" in verdict.problems[0]
 
 
 @pytest.mark.parametrize("drop", [1, -1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ import pytest
 
 from runner.base.terms import ExitCode, Outcome
 from runner.verdict.compare import differences
+from runner.verdict.engine import EngineFacts
 from runner.verdict.gate import with_problems
 from runner.verdict.model import CellVerdict, SampleState, SampleVerdict, Shard, Span, Verdict
 
@@ -42,7 +43,16 @@ def verdict(world: World) -> Verdict:
     """A verdict with something in every field that holds models."""
     world.records[world.key][0] = world.hard(0)
     shard = Shard(shard="1/2", run_id="run", directory="shards/1-of-2")
-    return world.verdict().model_copy(update={"shards": [shard]})
+    engine = EngineFacts(
+        family="qwen3",
+        version="0.5.23",
+        model=None,
+        asked_at=datetime(2026, 1, 1, tzinfo=UTC),
+        seconds=1.0,
+        capabilities=[],
+        determinism=None,
+    )
+    return world.verdict().model_copy(update={"shards": [shard], "engines": [engine]})
 
 
 def test_equal_verdicts_differ_in_nothing(three: World) -> None:

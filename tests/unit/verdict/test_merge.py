@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +11,7 @@ from runner.base.errors import ConfigurationError
 from runner.base.settings import EngineKind
 from runner.base.terms import ExitCode, Outcome
 from runner.plan.model import Plan
+from runner.verdict.engine import EngineFacts
 from runner.verdict.merge import Part, conflicts, merge
 from runner.verdict.model import Verdict
 
@@ -31,7 +32,15 @@ def part(world: World, *, run_id: str = "") -> Part:
     verdict = world.verdict()
     name = run_id or f"run-{world.plan.shard[0]}"
     plan = world.plan.model_copy(update={"run_id": name})
-    return Part(f"shards/{world.plan.shard[0]}", plan, verdict.model_copy(update={"run_id": name}))
+    engines = [_facts(lease.family) for lease in world.plan.leases]
+    return Part(f"shards/{world.plan.shard[0]}", plan, verdict.model_copy(update={"run_id": name, "engines": engines}))
+
+
+def _facts(family: str) -> EngineFacts:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    return EngineFacts(
+        family=family, version="1", model=None, asked_at=at, seconds=0.0, capabilities=[], determinism=None
+    )
 
 
 def merged(worlds: list[World]) -> tuple[Plan, Verdict]:
@@ -48,6 +57,7 @@ def test_all_shards_together_account_for_every_cell_of_the_whole_plan(
         cell.cell: cell.outcome for cell in whole.verdict().cells
     }
     assert {lease.family for lease in verdict.leases} == {lease.family for lease in plan.leases} != set()
+    assert [facts.family for facts in verdict.engines] == [lease.family for lease in plan.leases]
     assert verdict.exit_code is ExitCode.OK
     assert verdict.problems == []
     assert [(shard.shard, shard.run_id) for shard in verdict.shards] == [
