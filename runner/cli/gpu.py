@@ -17,9 +17,13 @@ from runner.ground.check import Status
 from runner.ground.doctor import diagnose
 from runner.ground.shell import run as run_command
 from runner.ground.site import Site
+from runner.oracle.template import bundled
 from runner.plan.model import Plan, PlannedLease
 from runner.stack.devices import Devices
 from runner.stack.override import CACHE
+
+_SERVER_TEMPLATES = Path("images/session-server/session_server/tito/templates")
+"""Fixed templates that the session server brings itself."""
 
 _FREE_SHARE = 0.9
 """A device counts as free where this part of its memory is."""
@@ -58,6 +62,10 @@ def preflight(settings: Settings, plan: Plan) -> Plan:
             leases.append(lease.model_copy(update={"tokenizer": str(place)}))
         except InfrastructureError as error:
             problems.append(f"weights of {lease.family}: {error.message}\n      -> {error.hint}")
+        try:
+            chat_template(lease)
+        except InfrastructureError as error:
+            problems.append(f"chat template of {lease.family}: {error.message}\n      -> {error.hint}")
     if problems:
         listed = "\n".join(f"  - {problem}" for problem in problems)
         raise InfrastructureError(
@@ -86,6 +94,15 @@ def snapshot(cache: Path, model: str) -> PurePosixPath:
             f"{cache} cannot be read by the containers, which run as another user", f"chmod -R o+rX {cache}"
         )
     return PurePosixPath(CACHE) / directory
+
+
+def chat_template(lease: PlannedLease) -> str | None:
+    """The template that the session server renders with, for the engine to render with too; None: the model's own.
+
+    Raises InfrastructureError where it is not installed.
+    """
+    own = ROOT / _SERVER_TEMPLATES / f"{lease.tito_model}.jinja"
+    return own.read_text(encoding="utf-8") if own.is_file() else bundled(lease.tito_model)
 
 
 def free_devices(settings: Settings) -> list[str]:

@@ -13,7 +13,7 @@ from runner.base.errors import InfrastructureError
 from runner.base.events import Emit, NoteEvent
 from runner.base.settings import EngineKind
 from runner.cli.facts import environment
-from runner.cli.gpu import cache_dir, free_devices
+from runner.cli.gpu import cache_dir, chat_template, free_devices
 from runner.cli.job import Run, write_environment, write_lease_ledger
 from runner.cli.stacks import ENV_NAME, ROOT, compose_variables, image_references, needed_images, project_name
 from runner.ground.prepare import prepare
@@ -116,7 +116,7 @@ def run_lease(
     overrides = []
     if planned.engine is EngineKind.GPU:
         overrides = [env_file.with_name(OVERRIDE_NAME)]
-        write_override(overrides[0], planned, devices, cache_dir(run.settings))
+        write_override(overrides[0], planned, devices, cache_dir(run.settings), chat_template(planned))
     project = Project(project_name(run.plan.run_id, planned.family), ROOT, env_file, overrides)
     failure: ServiceFailure | None = None
     try:

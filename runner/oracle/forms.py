@@ -42,6 +42,7 @@ FORMS: Mapping[str, Form] = MappingProxyType(
     {
         "qwen3": Form("qwen3_fixed.jinja", _KEEP_THINKING, _CHATML, ("\n",)),
         "qwen35": Form("qwen3.5_fixed.jinja", _KEEP_THINKING, _CHATML, ("\n",)),
+        "qwen36": Form("qwen3.5_fixed.jinja", _KEEP_THINKING, _CHATML, ("\n",)),
         "qwennext": Form("qwen3_thinking_2507_and_next_fixed.jinja", _KEEP_THINKING, _CHATML, ("\n",)),
         "glm47": Form(None, _KEEP_THINKING, "<|assistant|>", ("<|user|>", "<|observation|>")),
         "nemotron3": Form(None, _kept("truncate_history_thinking", False), f"{_CHATML}\n", ("\n",)),

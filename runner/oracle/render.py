@@ -8,7 +8,6 @@ printed default is not mistaken for a fault.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,18 +18,16 @@ from typing import Final, Protocol, cast
 from pydantic import JsonValue
 
 from runner.agents.records import JsonObject, Record
-from runner.base.errors import InfrastructureError
 from runner.oracle.finding import Finding, Severity, TokenDiff, hard
 from runner.oracle.forms import FORMS, Form
 from runner.oracle.place import role_at
 from runner.oracle.segments import ASSISTANT_TEXT, COUNT, SegmentDiff, compare, trimmed
 from runner.oracle.soft import classify
+from runner.oracle.template import effective
 from runner.oracle.tokens import Tokens, first_difference
 
 CHECK: Final = "render"
 _EXCERPT: Final = 300
-_TEMPLATES: Final = "miles_tito_tokenizers"
-"""The package that brings the fixed templates; its text is read, its code is not run."""
 
 
 class _Renderer(Protocol):
@@ -58,7 +55,7 @@ class Canon:
         form = FORMS.get(tito_model)
         if form is None:
             return None
-        return cls(form, _template(directory, form), directory, tokens)
+        return cls(form, effective(directory, form), directory, tokens)
 
     @cached_property
     def boundaries(self) -> frozenset[int]:
@@ -242,20 +239,3 @@ def _with_object(call: JsonValue) -> JsonValue:
         except ValueError:
             return call
     return {**call, "function": {**function, "arguments": arguments}}
-
-
-def _template(directory: Path, form: Form) -> str:
-    """The fixed template from the package that brings it; else the one that lies beside the tokenizer."""
-    spec = importlib.util.find_spec(_TEMPLATES) if form.template is not None else None
-    if spec is not None and spec.origin is not None and form.template is not None:
-        bundled = Path(spec.origin).parent / "templates" / form.template
-        if bundled.is_file():
-            return bundled.read_text(encoding="utf-8")
-    beside = directory / "chat_template.jinja"
-    if beside.is_file():
-        return beside.read_text(encoding="utf-8")
-    raise InfrastructureError(
-        f"no chat template: neither {form.template or 'a bundled one'} nor {beside}",
-        hint="the engine image writes it beside the tokenizer; with another model directory install the package "
-        f"{_TEMPLATES} for the fixed templates",
-    )

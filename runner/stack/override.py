@@ -16,11 +16,15 @@ from runner.base.errors import ConfigurationError
 from runner.plan.model import PlannedLease
 
 OVERRIDE_NAME = "compose.gpu.yaml"
+TEMPLATE_NAME = "chat_template.jinja"
 CACHE = "/hf"
 """Where the containers see the model cache of the host (HF_HOME), read-only."""
 
 VARIABLES = {"TITO_ENGINE_MEMORY": "0", "TITO_ENGINE_TMPFS": "mode=1777,exec,size=32g"}
 """Compose variables of a GPU engine: no limit on main memory, and room for kernels that are compiled at its start."""
+
+TEMPLATE = "/tito/chat_template.jinja"
+"""Where the engine sees the family's fixed chat template, one file, read-only."""
 
 _SHARED_MEMORY = "32g"
 """NCCL and the tensor-parallel workers talk through /dev/shm."""
@@ -28,8 +32,10 @@ _SHARED_MEMORY = "32g"
 _READERS = ("session-v1", "session-v2", "runner")
 
 
-def engine_command(lease: PlannedLease) -> list[str]:
+def engine_command(lease: PlannedLease, *, template: bool = False) -> list[str]:
     """Arguments of `python3 -m sglang.launch_server`. Devices beyond one tensor-parallel group become replicas.
+
+    With `template` the engine renders with the fixed template, as the session server does; else with the model's own.
 
     Raises ConfigurationError where the devices don't divide into groups.
     """
@@ -39,6 +45,7 @@ def engine_command(lease: PlannedLease) -> list[str]:
             [f"family {lease.family}: {lease.gpus} GPUs are no multiple of tensor_parallel = {lease.tensor_parallel}"]
         )
     optional = [
+        ("--chat-template", TEMPLATE, template),
         ("--data-parallel-size", replicas, replicas > 1),
         ("--expert-parallel-size", lease.expert_parallel, lease.expert_parallel > 1),
     ]
@@ -54,20 +61,22 @@ def engine_command(lease: PlannedLease) -> list[str]:
     ]
 
 
-def override(lease: PlannedLease, devices: Sequence[str], cache: Path) -> dict[str, Any]:
-    """The override of one lease that got these devices (indices or uuids). `cache` is HF_HOME on the engine's host.
+def override(lease: PlannedLease, devices: Sequence[str], cache: Path, template: Path | None = None) -> dict[str, Any]:
+    """The override of one lease that got these devices (indices or uuids).
+
+    `cache` is HF_HOME on the engine's host, `template` the family's fixed chat template there, where it has one.
 
     Raises ConfigurationError where the number of devices is not the planned one.
     """
     if len(devices) != lease.gpus:
         raise ConfigurationError([f"family {lease.family} is planned with {lease.gpus} GPUs and got {list(devices)}"])
-    mount = {"type": "bind", "source": str(cache), "target": CACHE, "read_only": True}
+    mount = _mount(cache, CACHE)
     request = {"driver": "nvidia", "device_ids": list(devices), "capabilities": ["gpu"]}
     engine = {
         "entrypoint": ["python3", "-m", "sglang.launch_server"],
-        "command": engine_command(lease),
+        "command": engine_command(lease, template=template is not None),
         "environment": {"HF_HOME": CACHE, "HF_HUB_OFFLINE": "1", "HOME": "/tmp"},  # noqa: S108 - a tmpfs of its own
-        "volumes": [mount],
+        "volumes": [mount, *([_mount(template, TEMPLATE)] if template else [])],
         "shm_size": _SHARED_MEMORY,
         "ulimits": {"memlock": {"soft": -1, "hard": -1}},
         "deploy": {"resources": {"reservations": {"devices": [request]}}},
@@ -75,6 +84,17 @@ def override(lease: PlannedLease, devices: Sequence[str], cache: Path) -> dict[s
     return {"services": {"engine": engine, **{name: {"volumes": [mount]} for name in _READERS}}}
 
 
-def write_override(path: Path, lease: PlannedLease, devices: Sequence[str], cache: Path) -> None:
-    """Write the override of a lease. Raises as `override` does."""
-    path.write_text(json.dumps(override(lease, devices, cache), indent=2) + "\n", encoding="utf-8")
+def write_override(
+    path: Path, lease: PlannedLease, devices: Sequence[str], cache: Path, template: str | None = None
+) -> None:
+    """Write the override of a lease, and beside it the text of its chat template. Raises as `override` does."""
+    place = path.with_name(TEMPLATE_NAME) if template is not None else None
+    made = override(lease, devices, cache, place)
+    if place is not None and template is not None:
+        place.write_text(template, encoding="utf-8")
+        place.chmod(0o644)  # read by another user inside the container
+    path.write_text(json.dumps(made, indent=2) + "\n", encoding="utf-8")
+
+
+def _mount(source: Path, target: str) -> dict[str, Any]:
+    return {"type": "bind", "source": str(source), "target": target, "read_only": True}

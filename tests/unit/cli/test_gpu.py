@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,10 @@ import pytest
 from runner.base.errors import InfrastructureError
 from runner.base.settings import Settings
 from runner.cli import gpu
-from runner.cli.stacks import compose_variables, gpu_image, image_references, needed_images
+from runner.cli.stacks import ROOT, compose_variables, gpu_image, image_references, needed_images
 from runner.ground.check import Check, Status
 from runner.ground.nvidia import Chain, Device
+from runner.oracle import template
 from runner.stack.devices import Devices
 from tests.unit.plan.test_build import plan
 
@@ -60,6 +62,32 @@ def test_a_device_counts_as_usable_where_its_memory_is_free_or_another_run_of_ou
     assert gpu.free_devices(Settings(engine="gpu")) == ["0", "2"], "1 is held by a stranger"
     taken.release()
     assert gpu.free_devices(Settings(engine="gpu", gpus=(1,))) == ["1"], "what is named is taken"
+
+
+@pytest.mark.parametrize(("family", "fixed"), [("qwen3", True), ("qwen36", True), ("glm47", False), ("inkling", True)])
+def test_the_engine_renders_with_the_template_of_the_session_server(
+    monkeypatch: pytest.MonkeyPatch, family: str, fixed: bool
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "images" / "session-server"))
+    families = importlib.import_module("session_server.tito.families")
+    loading = importlib.import_module("session_server.tito.loading")
+    (lease,) = plan(family=family, engine="gpu").leases
+    row = families.find(lease.tito_model)
+    assert (row.template is not None) is fixed
+    if fixed:
+        read = loading._own_template if row.own_template else loading.template_text
+        assert gpu.chat_template(lease) == read(row.template)
+    else:
+        assert gpu.chat_template(lease) is None
+
+
+def test_a_template_that_is_not_installed_is_said_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    _chain(monkeypatch, Check("nvidia driver", Status.OK, "570"))
+    monkeypatch.setattr(template, "PACKAGE", "a_package_that_is_not_here")
+    with pytest.raises(InfrastructureError, match=r"qwen3_fixed\.jinja of qwen3 is not installed\n      -> make venv"):
+        gpu.preflight(_settings(cache), plan(family="qwen3", engine="gpu"))
 
 
 def test_every_failed_link_is_named_with_its_line_and_warnings_are_not(

@@ -163,6 +163,15 @@ def test_a_known_form_without_its_template_is_infrastructure(tokens: Tokens, tmp
     assert canon is not None
 
 
+def test_a_template_within_the_tokenizer_configuration_is_found(tokens: Tokens, tmp_path: Path) -> None:
+    config = tmp_path / "tokenizer_config.json"
+    config.write_text('{"eos_token": "<|endoftext|>"}')
+    with pytest.raises(InfrastructureError, match="no chat template"):
+        Canon.load(tmp_path, "glm47", tokens)
+    config.write_text('{"eos_token": "<|endoftext|>", "chat_template": "{{ messages[0].content }}"}')
+    assert Canon.load(tmp_path, "glm47", tokens) is not None
+
+
 def test_every_fixed_template_is_there() -> None:
     tokens = Tokens.load(MODEL)
     for name, form in FORMS.items():

@@ -10,7 +10,7 @@ import pytest
 
 from runner.base.errors import ConfigurationError
 from runner.plan.model import PlannedLease
-from runner.stack.override import CACHE, engine_command, override, write_override
+from runner.stack.override import CACHE, TEMPLATE, engine_command, override, write_override
 from tests.unit.plan.test_build import plan
 
 HOME = Path("/srv/models")
@@ -73,6 +73,23 @@ def test_the_model_cache_is_read_only_everywhere_and_nothing_else_is_loosened() 
     assert all(service["volumes"] == [mount] for service in services.values())
     loosening = {"privileged", "user", "cap_add", "network_mode", "ports", "ipc", "pid"}
     assert not any(loosening & set(service) for service in services.values())
+
+
+def test_a_fixed_template_is_what_the_engine_renders_with_too(tmp_path: Path) -> None:
+    path = tmp_path / "lease" / "x.yaml"
+    path.parent.mkdir()
+    write_override(path, leases()["qwen3"], ["0", "1"], HOME, "{{ messages }}")
+    engine = json.loads(path.read_text())["services"]["engine"]
+    assert _value(engine["command"], "--chat-template") == TEMPLATE
+    (mount,) = [mount for mount in engine["volumes"] if mount["target"] == TEMPLATE]
+    assert mount["read_only"] is True
+    source = Path(mount["source"])
+    assert (source.parent, source.read_text()) == (path.parent, "{{ messages }}")
+    assert source.stat().st_mode & 0o004, "the engine runs as another user"
+    write_override(path, leases()["glm47"], ["0", "1"], HOME, None)
+    engine = json.loads(path.read_text())["services"]["engine"]
+    assert "--chat-template" not in engine["command"], "the model's own"
+    assert [mount["target"] for mount in engine["volumes"]] == [CACHE]
 
 
 @pytest.mark.parametrize("devices", [[], ["0"], ["0", "1", "2"]])
