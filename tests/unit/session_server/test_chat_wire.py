@@ -218,7 +218,9 @@ async def test_a_token_that_the_model_has_no_row_for_never_reaches_the_engine(st
     ],
 )
 @pytest.mark.parametrize("version", ["v1", "v2"])
-async def test_a_reply_that_cannot_be_recorded_is_a_502_and_not_recorded(start, version: str, say, error: str) -> None:
+async def test_a_reply_that_cannot_be_recorded_is_a_502_and_not_recorded_miles_2262(
+    start, version: str, say, error: str
+) -> None:
     """miles#2262 among them: arguments are strict JSON objects or the turn did not happen."""
     async with start(core_version=version) as client:
         session = await client.session()
@@ -230,7 +232,7 @@ async def test_a_reply_that_cannot_be_recorded_is_a_502_and_not_recorded(start, 
         assert await client.snapshot(session) == before
 
 
-async def test_the_engines_error_is_passed_on_with_its_headers_each_once(v1: Client) -> None:
+async def test_the_engines_error_is_passed_on_with_its_headers_each_once_miles_1828(v1: Client) -> None:
     """miles#1828: no header twice."""
     session = await v1.session()
     v1.engine.script = [Raw(b'{"message":"slow"}', 429, {"retry-after": "3", "server": "engine", "date": "x"})]

@@ -107,7 +107,7 @@ def allowed(family: str, tail: str) -> bool:
 @pytest.mark.parametrize(
     ("family", "tail"), [(family, tail) for family in ALL for tail in TAILS if allowed(family, tail)]
 )
-def test_a_continuation_is_the_full_render(codecs: dict[str, Codec], family: str, tail: str) -> None:
+def test_a_continuation_is_the_full_render_miles_1712_949(codecs: dict[str, Codec], family: str, tail: str) -> None:
     codec = codecs[family]
     history = [SYSTEM, USER]
     turn, _ = stored_turn(codec, history, TAILS[tail])
@@ -151,7 +151,7 @@ def test_what_the_assistant_wrote_differently_is_only_its_own_text(codecs: dict[
     "arguments",
     ['{"location": "Zürich", "days": 2}', '{"location":"Zürich","days":2}', {"location": "Zürich", "days": 2}],
 )
-def test_arguments_render_the_same_however_they_are_spelled(
+def test_arguments_render_the_same_however_they_are_spelled_qwen3_1894(
     codecs: dict[str, Codec], family: str, arguments: Any
 ) -> None:
     """Qwen3#1894, LocalAI#10558, GLM-5#158: one canonical form."""
@@ -180,7 +180,7 @@ def test_no_calls_is_no_calls_however_it_is_said(codecs: dict[str, Codec], famil
 
 
 @pytest.mark.parametrize("family", ALL)
-def test_a_stop_token_that_opens_the_next_message_counts_once(codecs: dict[str, Codec], family: str) -> None:
+def test_a_stop_token_that_opens_the_next_message_counts_once_miles_784(codecs: dict[str, Codec], family: str) -> None:
     """miles#784."""
     codec = codecs[family]
     turn, _ = stored_turn(codec, [SYSTEM, USER], TAILS["user"])

@@ -65,7 +65,7 @@ async def test_a_first_answer_may_be_rolled_back_to_nothing(v1: Client) -> None:
     assert v1.engine.requests[0]["input_ids"] == v1.engine.requests[1]["input_ids"]
 
 
-async def test_a_reply_lost_after_commit_can_be_asked_for_again(v1: Client) -> None:
+async def test_a_reply_lost_after_commit_can_be_asked_for_again_miles_1714_889(v1: Client) -> None:
     """miles#1714, miles#889: the client resends the shorter history; the session lives on."""
     session, history = await three_turns(v1)
     v1.engine.script = [Say("Again."), Say("On.")]
@@ -74,7 +74,7 @@ async def test_a_reply_lost_after_commit_can_be_asked_for_again(v1: Client) -> N
     assert said(await v1.view(session)) == ["One.", "Two.", "Again.", "On."]
 
 
-async def test_a_refused_retry_keeps_the_last_turn(v1: Client) -> None:
+async def test_a_refused_retry_keeps_the_last_turn_miles_3311(v1: Client) -> None:
     """miles#3311: the rollback does not happen unless the new turn does."""
     session, history = await three_turns(v1)
     before = await v1.snapshot(session)
@@ -90,7 +90,7 @@ async def test_a_refused_retry_keeps_the_last_turn(v1: Client) -> None:
     assert await v1.snapshot(session) == before
 
 
-async def test_equal_bodies_sample_afresh(v1: Client) -> None:
+async def test_equal_bodies_sample_afresh_verifiers_2368(v1: Client) -> None:
     """verifiers#2368: nothing is answered from memory."""
     session = await v1.session()
     v1.engine.script = [Say("One."), Say("Two.")]
@@ -132,7 +132,7 @@ async def test_a_role_that_the_template_cannot_append_is_refused_and_named(start
 
 
 @pytest.mark.parametrize("reason", ["length", "abort"])
-async def test_a_cut_turn_cannot_be_extended_but_asked_again(v1: Client, reason: str) -> None:
+async def test_a_cut_turn_cannot_be_extended_but_asked_again_vllm_58228(v1: Client, reason: str) -> None:
     session = await v1.session()
     v1.engine.script = [Say("Cut", finish=reason, end=None), Say("Whole.")]
     cut = await v1.said(session, [SYSTEM, USER])
@@ -150,7 +150,7 @@ async def test_a_cut_turn_cannot_be_extended_but_asked_again(v1: Client, reason:
 
 
 @pytest.mark.parametrize("budget", ["max_tokens", "max_completion_tokens"])
-async def test_a_full_budget_is_a_cut_whatever_the_engine_calls_it(v1: Client, budget: str) -> None:
+async def test_a_full_budget_is_a_cut_whatever_the_engine_calls_it_vllm_53269(v1: Client, budget: str) -> None:
     """vllm#53269, vllm#58228: a call cut by the budget is not a finished call."""
     call = [("call_1", "get_weather", {"location": "Beijing"})]
     cut = Say("", calls=call, end=None)
@@ -203,7 +203,7 @@ async def test_other_sessions_are_not_held_up_by_a_busy_one(v1: Client) -> None:
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
-async def test_deleting_a_session_never_waits_and_withdraws_its_turn(start, version: str) -> None:
+async def test_deleting_a_session_never_waits_and_withdraws_its_turn_miles_870(start, version: str) -> None:
     """miles#870: DELETE answers at once, the engine is let go, the turn is not answered with 200."""
     async with start(core_version=version) as client:
         session = await client.session()
@@ -231,7 +231,7 @@ async def test_the_turn_limit_refuses_with_409(start) -> None:
         assert (await client.chat(session, [SYSTEM, USER])).status_code == 200
 
 
-async def test_stored_ids_are_sent_again_even_where_a_render_would_differ(v1: Client) -> None:
+async def test_stored_ids_are_sent_again_even_where_a_render_would_differ_nemo_gym_1787(v1: Client) -> None:
     """NeMo-Gym#1787: arguments with newlines, quotes, unicode, or a closing think tag inside."""
     session = await v1.session()
     odd = '{"location":  "Bei\\njing \\"x\\" 東京 </think> é"}'
@@ -248,7 +248,7 @@ async def test_stored_ids_are_sent_again_even_where_a_render_would_differ(v1: Cl
     assert mismatch["type"] == "assistant_text"
 
 
-async def test_a_stored_call_keeps_id_name_and_arguments(v1: Client) -> None:
+async def test_a_stored_call_keeps_id_name_and_arguments_verl_3960(v1: Client) -> None:
     """verl#3960."""
     session = await v1.session()
     v1.engine.script = [Say("", calls=[("call_9", "get_weather", {"location": "Beijing"})])]
@@ -260,7 +260,7 @@ async def test_a_stored_call_keeps_id_name_and_arguments(v1: Client) -> None:
     )
 
 
-async def test_two_tool_results_are_one_turn_of_the_template(v1: Client) -> None:
+async def test_two_tool_results_are_one_turn_of_the_template_slime_2263(v1: Client) -> None:
     """slime#2263."""
     session = await v1.session()
     calls = [("c1", "get_weather", {"location": "Beijing"}), ("c2", "get_weather", {"location": "Shanghai"})]
@@ -283,7 +283,7 @@ async def test_the_system_prompt_cannot_change_in_the_middle_of_a_line(v1: Clien
     assert "discard_count=3" in response.json()["error"]
 
 
-async def test_the_history_may_say_no_tool_calls_in_any_way(v1: Client) -> None:
+async def test_the_history_may_say_no_tool_calls_in_any_way_vllm_13978(v1: Client) -> None:
     """vllm#13978."""
     session, history = await three_turns(v1)
     for spelled in ([], None):
@@ -292,7 +292,7 @@ async def test_the_history_may_say_no_tool_calls_in_any_way(v1: Client) -> None:
     assert len((await v1.view(session))["records"]) == 4
 
 
-async def test_replaying_without_reasoning_is_another_history(v1: Client) -> None:
+async def test_replaying_without_reasoning_is_another_history_slime_2288(v1: Client) -> None:
     """slime#2288: a dropped reasoning is seen, not papered over."""
     session, history = await three_turns(v1)
     stripped = [{k: v for k, v in m.items() if k != "reasoning_content"} for m in history]

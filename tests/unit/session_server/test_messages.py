@@ -145,7 +145,7 @@ async def test_a_tool_that_says_it_is_not_strict_stays_so(v2: Client) -> None:
     assert request["tools"][0]["function"]["strict"] is False
 
 
-async def test_text_around_tool_results_keeps_its_order(v2: Client) -> None:
+async def test_text_around_tool_results_keeps_its_order_term_llm_279(v2: Client) -> None:
     """term-llm#279: nothing moves across a tool result."""
     use = {"type": "tool_use", "id": "c", "name": "get_weather", "input": {}}
     content = [
@@ -179,7 +179,7 @@ async def test_several_blocks_of_a_tool_result_are_all_rendered(v2: Client) -> N
     assert "22 degrees, sunny" in v2.engine.vocabulary.decode(request["input_ids"])
 
 
-async def test_a_system_message_in_the_middle_stays_in_place_where_the_template_shows_it(v2: Client) -> None:
+async def test_a_system_message_in_the_middle_stays_in_place_where_the_template_shows_it_vllm_44000(v2: Client) -> None:
     """vllm#44000: /health says so, and the session goes on as one line."""
     assert (await v2.http.get("/health")).json()["anthropic_intermediate_system_supported"] is True
     session = await v2.session()
@@ -285,14 +285,16 @@ def result(**fields: Any) -> dict[str, Any]:
         ),
     ],
 )
-async def test_blocks_that_cannot_be_served_are_named(v2: Client, messages: list[dict[str, Any]], message: str) -> None:
+async def test_blocks_that_cannot_be_served_are_named_vllm_52489(
+    v2: Client, messages: list[dict[str, Any]], message: str
+) -> None:
     """vllm#52489: no 5xx from any block."""
     session = await v2.session()
     response = await send(v2, session, messages)
     assert (response.status_code, response.json()["error"]["message"]) == (400, message)
 
 
-async def test_cache_control_that_moves_does_not_branch(v2: Client) -> None:
+async def test_cache_control_that_moves_does_not_branch_sglang_36877(v2: Client) -> None:
     """sglang#36877: marks for a cache are no part of a message."""
     session = await v2.session()
     marked = {"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral"}}
@@ -310,7 +312,7 @@ async def test_cache_control_that_moves_does_not_branch(v2: Client) -> None:
     assert [n["parent"] for n in (await v2.view(session))["metadata"]["tree"]["nodes"]] == [None, 0]
 
 
-async def test_thinking_is_replayed_as_reasoning(v2: Client) -> None:
+async def test_thinking_is_replayed_as_reasoning_sglang_22061_litellm_26916(v2: Client) -> None:
     """litellm#26916, sglang#22061: equal reasoning, so the stored turn is recognised."""
     session = await v2.session()
     first = await send(v2, session, [ASK])
@@ -391,7 +393,7 @@ async def test_a_matched_stop_sequence_is_said(v2: Client) -> None:
     assert (document["stop_reason"], document["stop_sequence"]) == ("stop_sequence", "END")
 
 
-async def test_a_stop_string_inside_the_thinking_is_told_as_that(v2: Client) -> None:
+async def test_a_stop_string_inside_the_thinking_is_told_as_that_sglang_40529(v2: Client) -> None:
     """sglang#40529, #32727: the right reason, and no answer where there is none."""
     session = await v2.session()
     v2.engine.script = [Say(content="", finish="stop", choice={"matched_stop": "END"})]
@@ -411,7 +413,7 @@ async def test_cached_tokens_are_taken_out_of_the_input(v2: Client) -> None:
     assert document["usage"] == {"input_tokens": 6, "output_tokens": 3, "cache_read_input_tokens": 4}
 
 
-async def test_an_aborted_generation_is_a_retryable_error_and_not_recorded(v2: Client) -> None:
+async def test_an_aborted_generation_is_a_retryable_error_and_not_recorded_miles_2261(v2: Client) -> None:
     """miles#2261: never end_turn."""
     session = await v2.session()
     before = await v2.snapshot(session)
@@ -473,7 +475,7 @@ async def test_unknown_sessions_and_bad_json_come_in_the_envelope(v2: Client) ->
     assert (response.status_code, response.json()["error"]["type"]) == (400, "invalid_request_error")
 
 
-async def test_counting_tokens_gives_the_exact_prompt_length_and_changes_nothing(v2: Client) -> None:
+async def test_counting_tokens_gives_the_exact_prompt_length_and_changes_nothing_litellm_30043(v2: Client) -> None:
     """litellm#30043: the number that will be sent, not an estimate."""
     session = await v2.session()
     first = await send(v2, session, [ASK], tools=[TOOL])

@@ -45,7 +45,7 @@ async def test_asking_again_makes_a_sibling_and_the_view_shows_the_last_commit(v
     assert [r["response"]["choices"][0]["message"]["content"] for r in whole["records"]] == ["One.", "Two.", "Three."]
 
 
-async def test_a_changed_system_prompt_opens_a_new_root(v2: Client) -> None:
+async def test_a_changed_system_prompt_opens_a_new_root_llama_cpp_20623(v2: Client) -> None:
     session = await v2.session()
     first = await v2.said(session, [SYSTEM, USER])
     other = {**SYSTEM, "content": "Request 2."}
@@ -87,7 +87,7 @@ async def test_a_failed_request_does_not_move_the_view(v2: Client) -> None:
     assert await v2.snapshot(session) == before
 
 
-async def test_turns_generated_at_the_same_time_all_become_siblings(v2: Client) -> None:
+async def test_turns_generated_at_the_same_time_all_become_siblings_miles_2293(v2: Client) -> None:
     session = await v2.session()
     first = await v2.said(session, [SYSTEM, USER])
     held = [Held(Say(f"Answer {index}.")) for index in range(4)]
