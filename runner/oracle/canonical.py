@@ -16,7 +16,8 @@ from pydantic import JsonValue
 from runner.agents.records import JsonObject
 from runner.agents.transcript import TurnLog
 
-_FINISH: Final = {"end_turn": "stop", "stop_sequence": "stop", "tool_use": "tool_calls", "max_tokens": "length"}
+FINISH: Final = {"end_turn": "stop", "stop_sequence": "stop", "tool_use": "tool_calls", "max_tokens": "length"}
+"""Stop reasons of the Anthropic wire as finish reasons."""
 
 
 def canonical(turn: TurnLog) -> TurnLog:
@@ -26,7 +27,7 @@ def canonical(turn: TurnLog) -> TurnLog:
         turn,
         messages=messages,
         reply=_assistant(_blocks(turn.reply)),
-        finish_reason=_FINISH.get(turn.finish_reason, turn.finish_reason),
+        finish_reason=FINISH.get(turn.finish_reason, turn.finish_reason),
     )
 
 

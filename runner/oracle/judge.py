@@ -12,6 +12,7 @@ from runner.oracle.canonical import canonical
 from runner.oracle.counts import check_accumulated, check_budget, check_client_counts, check_counts
 from runner.oracle.finding import Finding, hard
 from runner.oracle.history import check_messages, check_path
+from runner.oracle.kept import check_fresh, check_kept
 from runner.oracle.match import Matcher as MessageMatcher
 from runner.oracle.match import loose_tool_call, strict
 from runner.oracle.measure import Measure
@@ -44,6 +45,8 @@ def judge(view: SessionView, transcript: Transcript, cell: PlannedCell, measure:
         message = f"the server trims {view.metadata.max_trim_tokens} tokens at a join, the family {max_trim}"
         findings.append(hard("prefix", "max_trim_tokens", message))
     findings += check_path(records, path)
+    findings += check_fresh(transcript)
+    findings += check_kept(transcript, tokens)
     findings += check_prefix(records, turns, max_trim, tokens)
     findings += check_counts(records, turns)
     findings += check_budget(records, turns, tokens)

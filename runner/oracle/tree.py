@@ -1,5 +1,8 @@
 """The tree of a v2 session: one node per generation, the branches that the agent caused, and no others.
 
+Replies that the client never read are among them: the number of their nodes is known where the server had begun to
+answer, and bounded where a race between the client's going and the server's recording decides.
+
 A server that forks where it should extend multiplies the samples of a training run; a node that is missing is a turn
 that nobody will train on. Both are seen by comparing the tree with the agent's own account.
 """
@@ -12,6 +15,7 @@ from typing import Final
 from runner.agents.records import Record, Tree, TreeNode
 from runner.agents.transcript import Transcript
 from runner.oracle.finding import Finding, hard
+from runner.oracle.kept import lost_reply
 
 CHECK: Final = "tree"
 
@@ -23,7 +27,12 @@ def check_tree(tree: Tree | None, records: list[Record], transcript: Transcript)
     if duplicates := _duplicates(tree):
         return [hard(CHECK, "response_id", f"response ids are not unique in the tree: {', '.join(duplicates)}")]
     nodes = {node.response_id: node for node in tree.nodes if node.response_id is not None}
-    return [*_nodes(tree, nodes, transcript), *_parents(nodes, transcript), *_active(tree, nodes, records)]
+    return [
+        *_nodes(tree, nodes, transcript),
+        *_unseen(tree, nodes, transcript),
+        *_parents(nodes, transcript),
+        *_active(tree, nodes, records),
+    ]
 
 
 def _duplicates(tree: Tree) -> list[str]:
@@ -31,17 +40,19 @@ def _duplicates(tree: Tree) -> list[str]:
     return sorted(name for name, count in counts.items() if count > 1)
 
 
-def _nodes(tree: Tree, nodes: dict[str, TreeNode], transcript: Transcript) -> list[Finding]:
-    """Every reply has its node, and there is no node without a reply; the leaves follow."""
+def _caused(transcript: Transcript) -> set[str]:
+    """Ids of the replies that the client knows of: those it got, and those that it saw in the records alone."""
     caused = {turn.response_id for turn in transcript.turns}
     caused |= {rejected.response_id for turn in transcript.turns for rejected in turn.rejected}
+    return caused | {name for unseen in transcript.unseen if (name := lost_reply(unseen, transcript.turns))}
+
+
+def _nodes(tree: Tree, nodes: dict[str, TreeNode], transcript: Transcript) -> list[Finding]:
+    """Every reply has its node; the leaves follow."""
     findings = [
-        hard(CHECK, "lost_node", f"reply {name!r} has no node in the tree") for name in sorted(caused - set(nodes))
+        hard(CHECK, "lost_node", f"reply {name!r} has no node in the tree")
+        for name in sorted(_caused(transcript) - set(nodes))
     ]
-    extra = [node.id for node in tree.nodes if node.response_id not in caused]
-    if extra:
-        message = f"the tree has nodes that no request of the agent caused: {extra} ({len(tree.nodes)} nodes in all)"
-        findings.append(hard(CHECK, "extra_node", message))
     parents = {node.parent for node in tree.nodes}
     expected = {node.id for node in tree.nodes if node.id not in parents}
     have = {leaf.node_id for leaf in tree.leaves}
@@ -51,21 +62,63 @@ def _nodes(tree: Tree, nodes: dict[str, TreeNode], transcript: Transcript) -> li
     return findings
 
 
+def _unseen(tree: Tree, nodes: dict[str, TreeNode], transcript: Transcript) -> list[Finding]:
+    """There is no node without a reply, but for as many as the client gave up, under the turns where it asked."""
+    ids = {turn.turn: turn.response_id for turn in transcript.turns}
+    caused = _caused(transcript)
+    least: Counter[int | None] = Counter()
+    most: Counter[int | None] = Counter()
+    for unseen in transcript.unseen:
+        if lost_reply(unseen, transcript.turns) is None:
+            parent = nodes.get(ids[unseen.parent]) if unseen.parent is not None else None
+            place = parent.id if parent is not None else None
+            least[place] += unseen.recorded
+            most[place] += 1
+    unknown: dict[int | None, list[int]] = {}
+    for node in tree.nodes:
+        if node.response_id not in caused:
+            unknown.setdefault(node.parent, []).append(node.id)
+    extra = [node for place, found in unknown.items() for node in found[most[place] :]]
+    findings: list[Finding] = []
+    if extra:
+        message = f"the tree has nodes that no request of the agent caused: {extra} ({len(tree.nodes)} nodes in all)"
+        findings.append(hard(CHECK, "extra_node", message))
+    for place, number in least.items():
+        have = len(unknown.get(place, []))
+        if have < number:
+            where = "as roots" if place is None else f"under node {place}"
+            message = (
+                f"{number} replies {where} were begun with 200 and not read, and {have} nodes are there for them: "
+                f"a generation is lost"
+            )
+            findings.append(hard(CHECK, "lost_node", message))
+    return findings
+
+
 def _parents(nodes: dict[str, TreeNode], transcript: Transcript) -> list[Finding]:
     """Each reply hangs where the agent asked: rollbacks and retries are siblings, nothing else branches."""
     findings: list[Finding] = []
     ids = {turn.turn: turn.response_id for turn in transcript.turns}
-    for turn in transcript.turns:
-        wanted = nodes.get(ids[turn.parent]) if turn.parent is not None else None
+    asked = [
+        (turn.turn, turn.parent, name)
+        for turn in transcript.turns
+        for name in (turn.response_id, *(rejected.response_id for rejected in turn.rejected))
+    ]
+    asked += [
+        (unseen.turn, unseen.parent, name)
+        for unseen in transcript.unseen
+        if (name := lost_reply(unseen, transcript.turns))
+    ]
+    for turn, parent, name in asked:
+        wanted = nodes.get(ids[parent]) if parent is not None else None
         expected = wanted.id if wanted is not None else None
-        for name in (turn.response_id, *(rejected.response_id for rejected in turn.rejected)):
-            node = nodes.get(name)
-            if node is not None and node.parent != expected:
-                message = (
-                    f"turn {turn.turn}: node {node.id} hangs under {node.parent}, expected {expected} "
-                    f"(the reply of turn {turn.parent})"
-                )
-                findings.append(hard(CHECK, "branch", message, turn=turn.turn))
+        node = nodes.get(name)
+        if node is not None and node.parent != expected:
+            message = (
+                f"turn {turn}: node {node.id} hangs under {node.parent}, expected {expected} (the reply of turn "
+                f"{parent})"
+            )
+            findings.append(hard(CHECK, "branch", message, turn=turn))
     return findings
 
 
