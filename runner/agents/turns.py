@@ -50,6 +50,7 @@ class DriveSettings:
     temperature: float
     max_tokens: int
     turn_timeout: float
+    tool_call_parser: str = ""
 
     @classmethod
     def of(cls, cell: PlannedCell, sample: PlannedSample, model: str) -> DriveSettings:
@@ -67,6 +68,7 @@ class DriveSettings:
             temperature=cell.temperature,
             max_tokens=cell.max_tokens,
             turn_timeout=cell.turn_timeout,
+            tool_call_parser=cell.tool_call_parser,
         )
 
 
@@ -114,6 +116,13 @@ class Turns:
         """
         started = time.monotonic()
         reply, seed = await self._good_reply(request)
+        return self.add(request, reply, seed, time.monotonic() - started)
+
+    def add(self, request: Request, reply: Reply, seed: int | None, seconds: float) -> JsonObject:
+        """Put a reply that has come into the transcript as the next turn; its message is returned.
+
+        Raises VerificationError for a reply that is wrong.
+        """
         message = request.check(reply)
         usage = reply.usage
         if usage is None:
@@ -128,7 +137,7 @@ class Turns:
             finish_reason=reply.finish_reason,
             prompt_tokens=usage.prompt_tokens,
             completion_tokens=usage.completion_tokens,
-            seconds=time.monotonic() - started,
+            seconds=seconds,
             seed=seed,
             output_ids=reply.output_ids,
             rejected=list(self._transcript.unfinished),

@@ -47,7 +47,7 @@ def _message(message: JsonObject) -> list[JsonObject]:
 
     def flush() -> None:
         if texts:
-            converted.append({"role": role, "content": "\n".join(texts)})
+            converted.append({"role": role, "content": _joined(role, texts)})
             texts.clear()
 
     for block in blocks:
@@ -78,6 +78,13 @@ def _assistant(blocks: Sequence[JsonObject]) -> JsonObject:
     if calls:
         message["tool_calls"] = calls
     return message
+
+
+def _joined(role: JsonValue, texts: Sequence[str]) -> JsonValue:
+    """System blocks are one text of as many lines; a user's stay parts, a single one is its text."""
+    if role == "system" or len(texts) == 1:
+        return "\n".join(texts)
+    return [{"type": "text", "text": text} for text in texts]
 
 
 def _texts(blocks: Sequence[JsonObject]) -> list[str]:

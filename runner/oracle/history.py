@@ -49,8 +49,8 @@ def check_messages(
     """Each record holds the messages that were sent, and the assistant messages in it are the stored ones.
 
     `matcher(stored, replayed)` is the lane's: `strict` for OpenAI, `loose_tool_call` for Anthropic. With
-    `parts_as_text` a recorded list of one text part counts as its text, as conversions from the Anthropic wire may
-    write it.
+    `parts_as_text` a list of text parts counts as its joined text, as conversions from the Anthropic wire may write
+    either.
     """
     findings: list[Finding] = []
     for position, (record, turn) in enumerate(zip(records, path, strict=False)):
@@ -87,8 +87,9 @@ def _contents(record: Record, turn: TurnLog, matcher: Matcher, parts_as_text: bo
         if want.get("role") == "assistant":
             same, fields = matcher(want, have), differing(want, have)
         else:
-            kept = {**have, "content": _text(have.get("content"))} if parts_as_text else have
-            fields = [key for key in ("content", "tool_call_id") if kept.get(key) != want.get(key)]
+            read = _text if parts_as_text else _as_it_is
+            fields = [] if read(have.get("content")) == read(want.get("content")) else ["content"]
+            fields += [] if have.get("tool_call_id") == want.get("tool_call_id") else ["tool_call_id"]
             same = not fields
         if not same:
             role = str(want.get("role"))
@@ -115,10 +116,15 @@ def _replays(
 
 
 def _text(content: JsonValue) -> JsonValue:
-    if isinstance(content, list) and len(content) == 1:
-        part = content[0]
-        if isinstance(part, dict) and part.get("type") == "text":
-            return part.get("text")
+    """A list of text parts as its text; anything else as it is."""
+    if not isinstance(content, list):
+        return content
+    texts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
+    whole = len(texts) == len(content) and all(isinstance(text, str) for text in texts)
+    return "".join(str(text) for text in texts) if whole and texts else content
+
+
+def _as_it_is(content: JsonValue) -> JsonValue:
     return content
 
 

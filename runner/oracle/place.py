@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pydantic import JsonValue
+
 from runner.agents.records import JsonObject, Record
 from runner.oracle.tokens import Tokens
 
@@ -41,11 +43,18 @@ def _among(appended: Sequence[JsonObject], ids: Sequence[int], offset: int, toke
     here = len(tokens.decode(ids[: max(0, offset) + 1]))
     searched = 0
     for message in appended:
-        content = message.get("content")
-        found = text.find(content, searched) if isinstance(content, str) and content else -1
-        if found < 0 or not isinstance(content, str):
+        content = _text(message.get("content"))
+        found = text.find(content, searched) if content else -1
+        if found < 0:
             return "+".join(roles)
         searched = found + len(content)
         if here <= searched:
             return str(message.get("role"))
     return str(appended[-1].get("role"))
+
+
+def _text(content: JsonValue) -> str:
+    """Content as a template writes it: the parts of a list are joined."""
+    if isinstance(content, list):
+        return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return content if isinstance(content, str) else ""

@@ -147,6 +147,7 @@ def plan_cell(settings: Settings, family: Family, cell: CellId, built: Collectio
         temperature=family.temperature if scenario.temperature is None else scenario.temperature,
         max_tokens=scenario.max_tokens or family.response_budget.of(settings.engine),
         turn_timeout=TURN_TIMEOUT,
+        tool_call_parser=family.tool_call_parser,
         message_matcher=Matcher.LOOSE_TOOL_CALL if anthropic else Matcher.STRICT,
         intermediate_system=family.anthropic_intermediate_system_expectation if anthropic else None,
         limits=Limits(

@@ -100,6 +100,7 @@ class PlannedCell(_Model):
     temperature: Annotated[float, Field(ge=0)] = 0.7
     max_tokens: Annotated[int, Field(ge=1)] = 256
     turn_timeout: Annotated[float, Field(gt=0)] = 180.0
+    tool_call_parser: str = ""
     message_matcher: Matcher = Matcher.STRICT
     intermediate_system: SystemExpectation | None = None
     """Only in an Anthropic lane: what the route must offer, compared with `/health` before any request."""

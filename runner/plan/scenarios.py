@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from runner.base.terms import Lane, Role, WireFormat
+from runner.base.terms import Lane, Role, ServerVersion, WireFormat
 from runner.plan.families import Family
 
 BASELINE = "baseline"
@@ -82,6 +82,27 @@ _ANTHROPIC_ROUNDS = (
 )
 """Driver events of the three rounds of an Anthropic sample."""
 
+PAIR_PARSERS = frozenset({"qwen25"})
+"""Tool-call parsers whose syntax of calls `parallel-tools` knows, so that two calls in one turn can be sampled."""
+
+
+def samples_pairs(family: Family, lane: Lane) -> bool:
+    """Whether two calls in one turn can be sampled: the engine is held to a pattern, which one wire has a word for."""
+    return lane.wire is WireFormat.OPENAI and family.tool_call_parser in PAIR_PARSERS
+
+
+def _parallel_events(family: Family, lane: Lane) -> Sequence[str]:
+    authored = ["parallel_authored", "parallel_results"] * 2
+    return [*authored, "parallel_sampled", "parallel_results"] if samples_pairs(family, lane) else authored
+
+
+def _volatile_events(family: Family, lane: Lane) -> Sequence[str]:
+    return ["refused"] if lane.server is ServerVersion.V1 else ["new_root", "old_root"]
+
+
+_NO_MARKS = "cache_control is a field of the Anthropic wire; a chat completion has no marks that could move"
+_DIALOGUE = frozenset({Role.USER, Role.TOOL})
+
 _ALL = (
     Scenario(
         BASELINE,
@@ -90,6 +111,41 @@ _ALL = (
         once=_baseline_once,
         samples=None,
         weight=1.0,
+    ),
+    Scenario(
+        "parallel-tools",
+        "two tool calls in one assistant turn, answered by two results in a row",
+        roles=_DIALOGUE | {Role.ASSISTANT},
+        events=_parallel_events,
+    ),
+    Scenario(
+        "arguments",
+        "tool arguments with several lines, quotes, other scripts and the end-of-thinking tag",
+        roles=_DIALOGUE,
+        events=shows("hard_arguments", "hard_arguments"),
+        soft=1.0,
+    ),
+    Scenario(
+        "list-content",
+        "content as lists of text parts, tool results included: the prompt of the plain text",
+        roles=_DIALOGUE,
+        events=shows("list_user", "list_result", "list_user", "list_result"),
+        soft=1.0,
+    ),
+    Scenario(
+        "volatile-system",
+        "a line of the system prompt changes: a new root in v2, a refusal in v1",
+        roles=_DIALOGUE,
+        events=_volatile_events,
+        soft=1.0,
+    ),
+    Scenario(
+        "cache-control",
+        "cache_control marks that move with every turn take no part in comparing",
+        refuses=MappingProxyType({Lane.V1_OPENAI: _NO_MARKS, Lane.V2_OPENAI: _NO_MARKS}),
+        roles=_DIALOGUE,
+        events=shows("cache_mark", "cache_mark", "cache_mark", "cache_mark"),
+        soft=1.0,
     ),
 )
 

@@ -99,11 +99,19 @@ class Conversation(ABC):
             raise ValueError("only an assistant message can be taken back")
         self.history.pop()
 
-    async def turn(self, choice: Choice, *, action: str | None = None, max_tokens: int | None = None) -> JsonObject:
+    async def turn(
+        self,
+        choice: Choice,
+        *,
+        action: str | None = None,
+        max_tokens: int | None = None,
+        extra: JsonObject | None = None,
+    ) -> JsonObject:
         """Ask for the next assistant message, which is in history and transcript then.
 
         A reply that is cut, empty or not of the kind that `choice` asks for is asked for again from the same parent.
-        `action` names the turn in the transcript; forced turns keep their name, because the oracle reads it.
+        `extra` are further fields of the request that hold the engine to a pattern. `action` names the turn in the
+        transcript; turns that a grammar or a pattern masks have one name, because the oracle reads it.
 
         Raises ModelIncompleteError when the model does not finish, VerificationError for a reply that is wrong.
         """
@@ -111,11 +119,11 @@ class Conversation(ABC):
         sent = list(self.history)
 
         async def ask(retry: int) -> Reply:
-            return await self.ask(self.body(sent, choice, retry, max_tokens))
+            return await self.ask({**self.body(sent, choice, retry, max_tokens), **(extra or {})})
 
         message = await self._turns.take(
             Request(
-                action=choice.value if choice is Choice.CALL or action is None else action,
+                action=Choice.CALL.value if extra or choice is Choice.CALL else action or choice.value,
                 parent=parent(sent, self.scene.transcript.turns),
                 messages=sent,
                 ask=ask,

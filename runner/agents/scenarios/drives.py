@@ -9,17 +9,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from runner.agents.scenarios import baseline
+from runner.agents.scenarios import arguments, baseline, caching, lists, parallel, volatile
 from runner.agents.scenarios.scene import Drive
 from runner.base.errors import ConfigurationError
 from runner.base.terms import WireFormat
 
 _OPENAI, _ANTHROPIC = WireFormat.OPENAI, WireFormat.ANTHROPIC
 
+
+def _both(name: str, drive: Drive) -> dict[tuple[str, WireFormat], Drive]:
+    return {(name, wire): drive for wire in WireFormat}
+
+
 DRIVES: Mapping[tuple[str, WireFormat], Drive] = MappingProxyType(
     {
         ("baseline", _OPENAI): baseline.openai,
         ("baseline", _ANTHROPIC): baseline.anthropic,
+        **_both("parallel-tools", parallel.drive),
+        **_both("arguments", arguments.drive),
+        **_both("list-content", lists.drive),
+        **_both("volatile-system", volatile.drive),
+        ("cache-control", _ANTHROPIC): caching.drive,
     }
 )
 """By scenario and wire."""
