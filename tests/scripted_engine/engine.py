@@ -92,7 +92,7 @@ class ScriptedEngine:
         kinds = {fault.kind: fault for fault in faults}
         names = {str(tool["function"]["name"]) for tool in body.get("tools") or []}
         choice = body.get("tool_choice")
-        said = answer(body.get("messages") or [], body.get("tools") or [], choice)
+        said = answer(body.get("messages") or [], body.get("tools") or [], choice, body.get("regex") or "")
         if Kind.EMPTY in kinds:
             said = Answer(said.topic)
         elif Kind.NO_CALL in kinds:

@@ -17,10 +17,16 @@ Message = dict[str, Any]
 _CITY = re.compile(r"weather in ([A-Z][\w' -]*?)[?.!]")
 
 
-def answer(messages: list[Message], tools: list[dict[str, Any]], tool_choice: Any) -> Answer:
-    """The right reply to a conversation."""
+_PLACE = re.compile(r'"location": "([^"]*)"')
+
+
+def answer(messages: list[Message], tools: list[dict[str, Any]], tool_choice: Any, pattern: str = "") -> Answer:
+    """The right reply to a conversation. `pattern` is the regex that the engine is held to: calls, one place each."""
+    if pattern:
+        places = _PLACE.findall(pattern)
+        return Answer("all of it", calls=[{"name": "get_weather", "arguments": {"location": city}} for city in places])
     city = _last_city(messages)
-    call = {"name": "get_weather", "arguments": {"location": city}}
+    call = {"name": "get_weather", "arguments": {"location": _allowed(tools) or city}}
     if isinstance(tool_choice, dict):
         name = tool_choice.get("function", {}).get("name", "get_weather")
         return Answer("the forced call", calls=[{**call, "name": name}], forced=True)
@@ -40,6 +46,15 @@ def answer(messages: list[Message], tools: list[dict[str, Any]], tool_choice: An
     if role == "user" and _CITY.search(content) and can_call:
         return Answer(f"the weather in {city}", calls=[call])
     return Answer("a polite answer", "How can I help you with the weather?")
+
+
+def _allowed(tools: list[dict[str, Any]]) -> str | None:
+    """The only place that the tool's schema lets a grammar write, if it names any."""
+    for tool in tools:
+        place = tool.get("function", {}).get("parameters", {}).get("properties", {}).get("location", {})
+        if place.get("enum"):
+            return str(place["enum"][0])
+    return None
 
 
 def _text(content: Any) -> str:
