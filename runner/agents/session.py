@@ -92,6 +92,11 @@ class SessionClient:
         self._expect(response, 200, "health", "GET /health")
         return Health.model_validate(read(Health, response.content, "health", "GET /health"))
 
+    async def ask(self, path: str) -> tuple[int, bytes]:
+        """`GET` of any path: status and body as they come. Raises httpx.TransportError; has no bound of its own."""
+        response = await self._http.get(path)
+        return response.status_code, response.content
+
     async def create(self) -> str:
         """`POST /sessions`: the id of a new session."""
         response = await self._exchange("POST", "/sessions", {})

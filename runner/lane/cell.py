@@ -17,12 +17,15 @@ from pathlib import Path
 import httpx
 
 from runner.agents.records import Health
-from runner.agents.session import ENGINE, SessionClient
+from runner.agents.session import SessionClient
 from runner.base.errors import InfrastructureError
 from runner.base.events import CellDone, CellStarted, Emit, Event, RetryEvent, SampleDone, TurnDone
 from runner.base.terms import ExitCode
+from runner.lane.instances import Instances
 from runner.lane.live import LiveChecks
 from runner.lane.sample import SampleRun
+from runner.lane.seat import Seat
+from runner.lane.silence import why_silent
 from runner.ledger.paths import cell_ledger
 from runner.ledger.records import (
     Body,
@@ -34,6 +37,7 @@ from runner.ledger.records import (
 from runner.ledger.writer import LedgerWriter, failure_record
 from runner.oracle.measure import Measure
 from runner.plan.model import Plan, PlannedCell, PlannedLease
+from runner.plan.workers import Worker
 
 CONCURRENCY = 4
 """Samples of one cell that are driven at the same time."""
@@ -57,7 +61,8 @@ class Refusal:
 class CellRun:
     """One cell of a lease.
 
-    `urls` are where the session servers answer, by service, the cell's own among them, and `engine`, if known.
+    `workers` are the session servers by service, those of the cell's own among them; `engine_url` is where the engine
+    answers, if known. `instances` remembers, for all cells of the lease, which server called itself what.
     """
 
     def __init__(
@@ -66,18 +71,23 @@ class CellRun:
         lease: PlannedLease,
         cell: PlannedCell,
         *,
-        urls: Mapping[str, str],
+        workers: Mapping[str, Sequence[Worker]],
+        instances: Instances,
+        engine_url: str | None,
         artifacts: Path,
         emit: Emit,
     ) -> None:
         self.cell = cell
         self._plan = plan
         self._lease = lease
-        self._urls = urls
+        self._workers = workers
+        self._instances = instances
+        self._engine_url = engine_url
         self._artifacts = artifacts
         self._forward = emit
         self._finished: set[int] = set()
         self._runs: dict[int, SampleRun] = {}
+        self._seats: dict[int, Seat] = {}
         self._tasks: Sequence[asyncio.Task[None] | asyncio.Task[Health]] = []
         self._ledger: LedgerWriter | None = None
         self._advanced = asyncio.Event()
@@ -96,12 +106,15 @@ class CellRun:
             self._ledger = ledger
             self._emit(CellStarted(cell=str(self.cell.id), samples=len(self.cell.samples)))
             async with AsyncExitStack() as stack:
-                https = {name: await stack.enter_async_context(_http(url)) for name, url in self._urls.items()}
-                engine = https.pop(ENGINE, None)
                 live = None
-                if engine is not None and isinstance(ground, Measure):
+                if self._engine_url is not None and isinstance(ground, Measure):
+                    engine = await stack.enter_async_context(_http(self._engine_url))
                     live = LiveChecks(engine, self._lease.engine, ground)
-                await self._begin({name: SessionClient(http, name) for name, http in https.items()}, ground, live)
+                self._seats = {
+                    index: await self._seat(index, stack)
+                    for index in sorted({sample.worker for sample in self.cell.samples})
+                }
+                await self._begin(ground, live)
         self._emit(CellDone(cell=str(self.cell.id), seconds=time.monotonic() - started))
         return self._code
 
@@ -126,9 +139,16 @@ class CellRun:
         for task in self._tasks:
             task.cancel()
 
-    async def _begin(
-        self, clients: Mapping[str, SessionClient], ground: Measure | Refusal, live: LiveChecks | None
-    ) -> None:
+    async def _seat(self, index: int, stack: AsyncExitStack) -> Seat:
+        service = self.cell.lane.service
+        peers = {}
+        for name, workers in self._workers.items():
+            worker = workers[index % len(workers)]
+            peers[name] = SessionClient(await stack.enter_async_context(_http(worker.url)), worker.name)
+        worker = self._workers[service][index]
+        return Seat(worker, peers[service], peers, partial(self._instances.check, service, worker))
+
+    async def _begin(self, ground: Measure | Refusal, live: LiveChecks | None) -> None:
         if self._early_stop is not None:
             self.stop(*self._early_stop)
         if self._stopped:
@@ -136,23 +156,24 @@ class CellRun:
         if isinstance(ground, Refusal):
             self._refuse(ground.error, ground.service)
             return
-        client = clients[self.cell.lane.service]
-        probe = asyncio.create_task(client.health())
-        self._tasks = [probe]
+        probes = {index: asyncio.create_task(seat.health()) for index, seat in self._seats.items()}
+        self._tasks = list(probes.values())
         try:
-            health = await probe
+            healths = {index: await probe for index, probe in probes.items()}
         except asyncio.CancelledError:
             if len(self._finished) < len(self.cell.samples):
                 raise  # not stopped by this cell, which would have written every record
             return
         except Exception as error:
-            self._refuse(error, client.service)
+            self._refuse(error, self.cell.lane.service)
             return
-        await self._drive(clients, health, ground, live)
+        finally:
+            for probe in probes.values():
+                probe.cancel()
+            await asyncio.gather(*probes.values(), return_exceptions=True)
+        await self._drive(healths, ground, live)
 
-    async def _drive(
-        self, clients: Mapping[str, SessionClient], health: Health, measure: Measure, live: LiveChecks | None
-    ) -> None:
+    async def _drive(self, healths: Mapping[int, Health], measure: Measure, live: LiveChecks | None) -> None:
         gate = asyncio.Semaphore(CONCURRENCY)
 
         async def one(run: SampleRun) -> None:
@@ -167,9 +188,8 @@ class CellRun:
                 model=self._lease.model,
                 artifacts=self._artifacts,
                 measure=measure,
-                client=clients[self.cell.lane.service],
-                peers=clients,
-                health=health,
+                seat=self._seats[sample.worker],
+                health=healths[sample.worker],
                 write=partial(self._write, sample.index),
                 emit=self._emit,
                 live=live if len(self._runs) < LIVE_SAMPLES else None,
@@ -187,7 +207,7 @@ class CellRun:
             self._code = max(self._code, ExitCode.VERIFICATION_FAILED)
 
     async def _watch(self) -> None:
-        """Stop the cell when nothing has advanced for the plan's stall timeout."""
+        """Stop the cell when nothing has advanced for the plan's stall timeout, and say what is silent."""
         limit = self._plan.stall_timeout
         while True:
             self._advanced.clear()
@@ -195,7 +215,14 @@ class CellRun:
                 async with asyncio.timeout(limit):
                     await self._advanced.wait()
             except TimeoutError:
-                self.stop(ExitCode.VERIFICATION_FAILED, stop_error("stall", f"nothing advanced for {limit:g} s"))
+                what = f"nothing advanced for {limit:g} s"
+                broken = await why_silent([seat.client for seat in self._seats.values()])
+                if self._advanced.is_set():
+                    continue
+                if broken is None:
+                    self.stop(ExitCode.VERIFICATION_FAILED, stop_error("stall", what))
+                else:
+                    self.stop(ExitCode.INFRASTRUCTURE, stop_infra(broken.service, f"{what}: {broken.message}"))
                 return
 
     def _emit(self, event: Event) -> None:
@@ -233,7 +260,7 @@ class CellRun:
         done = len(run.transcript.turns)
         return (
             f"sample {index} was waiting for the reply to turn {done + 1} of session {run.transcript.session_id} "
-            f"at {self.cell.lane.service}"
+            f"at {self._seats[run.sample.worker].worker.name}"
         )
 
 

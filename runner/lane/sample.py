@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import orjson
@@ -16,12 +16,12 @@ import orjson
 from runner.agents.records import Health, SessionView, read
 from runner.agents.scenarios.drives import drive_of
 from runner.agents.scenarios.scene import Scene
-from runner.agents.session import SessionClient
 from runner.agents.transcript import Transcript
 from runner.agents.turns import Attempt, DriveSettings
 from runner.base.errors import InfrastructureError, RunnerError
 from runner.base.events import Emit, NoteEvent, SampleDone
 from runner.lane.live import LiveChecks
+from runner.lane.seat import Seat
 from runner.lane.snapshot import SessionFile, session_path
 from runner.ledger.records import AttemptRecord, Body, NoteRecord
 from runner.ledger.sample import sample_record
@@ -40,8 +40,8 @@ Write = Callable[[Body], None]
 class SampleRun:
     """One planned sample. `write` appends to the cell's ledger; `transcript` shows how far it has come.
 
-    `peers` are clients of all session servers of the lease, by service. `live` are the checks that ask the engine
-    afterwards, for the samples that have them.
+    `seat` is where it is driven; that the same server still answers there is seen before and after. `live` are the
+    checks that ask the engine afterwards, for the samples that have them.
     """
 
     def __init__(
@@ -53,8 +53,7 @@ class SampleRun:
         model: str,
         artifacts: Path,
         measure: Measure,
-        client: SessionClient,
-        peers: Mapping[str, SessionClient],
+        seat: Seat,
         health: Health,
         write: Write,
         emit: Emit,
@@ -68,8 +67,8 @@ class SampleRun:
         self._model = model
         self._artifacts = artifacts
         self._measure = measure
-        self._client = client
-        self._peers = peers
+        self._seat = seat
+        self._client = seat.client
         self._health = health
         self._write = write
         self._emit = emit
@@ -92,6 +91,7 @@ class SampleRun:
                     findings,
                     sample_index=self.sample.index,
                     seconds=time.monotonic() - started,
+                    worker=self.sample.worker,
                     instance_id=self._health.session_server_instance_id,
                 )
             except Exception as error:
@@ -106,6 +106,7 @@ class SampleRun:
 
     async def _drive(self) -> SessionView:
         drive = drive_of(self.cell.scenario, self.cell.lane.wire)
+        await self._seat.health()
         self.transcript.session_id = await self._client.create()
         await drive(
             Scene(
@@ -115,10 +116,11 @@ class SampleRun:
                 transcript=self.transcript,
                 emit=self._emit,
                 on_attempt=self._attempt,
-                peers=self._peers,
+                peers=self._seat.peers,
             )
         )
         self._raw = await self._client.get(self.transcript.session_id)
+        await self._seat.health()
         return read(SessionView, self._raw, "records", "GET /sessions/{id}")
 
     def _attempt(self, attempt: Attempt) -> None:

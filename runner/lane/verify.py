@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from runner.agents.session import ENGINE
@@ -17,8 +17,10 @@ from runner.base.errors import ConfigurationError, InfrastructureError
 from runner.base.events import Emit, NoteEvent
 from runner.base.terms import ExitCode, Lane
 from runner.lane.cell import CellRun, Refusal, StopRecord, stop_error, stop_infra
+from runner.lane.instances import Instances
 from runner.oracle.measure import Measure
-from runner.plan.model import Plan, PlannedLease
+from runner.plan.model import Plan, PlannedCell, PlannedLease
+from runner.plan.workers import Worker, alone
 from runner.verdict.models import keep_models
 
 CELLS_AT_ONCE = 2
@@ -33,25 +35,44 @@ async def verify(
     emit: Emit,
     models_dir: Path | None = None,
     preflight: Callable[[list[str]], Awaitable[None]] | None = None,
+    workers: Mapping[str, Sequence[Worker]] | None = None,
 ) -> ExitCode:
     """Drive the applicable cells of `family` and write ledgers and sessions below `artifacts_dir` (the run's own).
 
     `urls` maps the Compose services (`session-v1`, `session-v2`) to base URLs; with `engine` among them the checks
     that ask the engine are made as well. `models_dir` replaces the plan's
     tokenizer directory where the verifier sees it at another place. `preflight` is awaited with the base URLs that
-    will be driven; an InfrastructureError of it becomes every sample's record.
+    will be driven; an InfrastructureError of it becomes every sample's record. `workers` are the session servers of a
+    lease that has several per service; they replace what `urls` says of that service.
 
-    Raises ConfigurationError when the plan has no such lease or a service has no URL; nothing was written then.
+    Raises ConfigurationError when the plan has no such lease, a service has no URL, or fewer workers than samples were
+    planned for; nothing was written then.
     """
     lease = _lease(plan, family)
     cells = [cell for cell in plan.cells_of(family) if cell.applicable]
-    missing = sorted({cell.lane.service for cell in cells} - set(urls))
+    engine_url = urls.get(ENGINE)
+    servers = {**alone({name: url for name, url in urls.items() if name != ENGINE}), **(workers or {})}
+    missing = sorted({cell.lane.service for cell in cells} - set(servers))
     if missing:
         raise ConfigurationError([f"no URL for the service {name}, which a planned lane needs" for name in missing])
-    runs = [CellRun(plan, lease, cell, urls=urls, artifacts=artifacts_dir, emit=emit) for cell in cells]
+    _enough(cells, servers)
+    instances = Instances()
+    runs = [
+        CellRun(
+            plan,
+            lease,
+            cell,
+            workers=servers,
+            instances=instances,
+            engine_url=engine_url,
+            artifacts=artifacts_dir,
+            emit=emit,
+        )
+        for cell in cells
+    ]
     gates = {lane: asyncio.Semaphore(CELLS_AT_ONCE) for lane in Lane}
     code = ExitCode.OK
-    bases = sorted({urls[cell.lane.service] for cell in cells})
+    bases = sorted({worker.url for cell in cells for worker in servers[cell.lane.service]})
     proof = asyncio.create_task(_ground(models_dir or Path(lease.tokenizer), lease, artifacts_dir, bases, preflight))
 
     def stop(why: ExitCode, record: StopRecord, note: str) -> None:
@@ -97,6 +118,17 @@ def _lease(plan: Plan, family: str) -> PlannedLease:
             return lease
     known = ", ".join(lease.family for lease in plan.leases) or "none"
     raise ConfigurationError([f"the plan has no lease for family {family!r}; it has {known}"])
+
+
+def _enough(cells: Sequence[PlannedCell], servers: Mapping[str, Sequence[Worker]]) -> None:
+    problems = []
+    for cell in cells:
+        planned = 1 + max((sample.worker for sample in cell.samples), default=0)
+        known = len(servers[cell.lane.service])
+        if planned > known:
+            problems.append(f"{cell.id} is planned for {planned} workers of {cell.lane.service}, and {known} is known")
+    if problems:
+        raise ConfigurationError(problems)
 
 
 async def _ground(

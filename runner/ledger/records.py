@@ -139,7 +139,10 @@ class SampleRecord(Written):
     seed: int
     stream: bool
     session_id: str
+    worker: int = 0
+    """The session-server worker that it was driven at, as the plan counts them."""
     instance_id: str | None = None
+    """What that worker calls itself."""
 
 
 class ErrorBody(_Record):

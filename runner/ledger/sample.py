@@ -24,6 +24,7 @@ def sample_record(
     *,
     sample_index: int,
     seconds: float,
+    worker: int,
     instance_id: str | None,
 ) -> SampleRecord:
     """The terminal record. `seconds` is the time from opening the session to the end of judging."""
@@ -49,6 +50,7 @@ def sample_record(
         seed=transcript.seed,
         stream=transcript.stream,
         session_id=transcript.session_id,
+        worker=worker,
         instance_id=instance_id,
     )
 

@@ -118,6 +118,7 @@ def sample_verdict(
         message="no terminal record",
         seed=planned.seed,
         stream=planned.stream,
+        worker=planned.worker,
         retries=dict(Counter(a.cause for a in attempts if a.sample_index == planned.index)),
     )
     if len(terminals) > 1:
@@ -205,11 +206,20 @@ def _match_plan(cell: PlannedCell, terminals: dict[int, list[Terminal]], evidenc
                 for name, seen, wanted in (
                     ("seed", record.seed, sample.seed),
                     ("stream", record.stream, sample.stream),
+                    ("worker", record.worker, sample.worker),
                 ):
                     if seen != wanted:
                         evidence.missing.append(f"sample {index} was driven with {name} {seen}, planned is {wanted}")
     for index in sorted(set(terminals) - set(planned)):
         evidence.missing.append(f"sample {index} has a terminal record and was not planned")
+    seats: dict[str, set[int]] = {}
+    for done in evidence.samples:
+        if done.instance_id is not None:
+            seats.setdefault(done.instance_id, set()).add(done.worker)
+    for instance, workers in seats.items():
+        if len(workers) > 1:
+            shown = ", ".join(map(str, sorted(workers)))
+            evidence.missing.append(f"workers {shown} all say that they are instance {instance!r}")
 
 
 def _describe(verdict: SampleVerdict, record: SampleRecord) -> None:
@@ -218,6 +228,7 @@ def _describe(verdict: SampleVerdict, record: SampleRecord) -> None:
     first = next((finding for finding in record.findings if finding.severity is not Severity.NOTE), None)
     verdict.message = first.message if first else ""
     verdict.session_id = record.session_id
+    verdict.instance_id = record.instance_id or ""
     verdict.driver_events = record.driver_events
     verdict.turns = record.turns
     verdict.retries = record.retries

@@ -70,7 +70,11 @@ class SampleVerdict(_Model):
     message: str = ""
     seed: int
     stream: bool
+    worker: int = 0
+    """The session-server worker that it was planned for; of a driven sample also the one that served it."""
     session_id: str = ""
+    instance_id: str = ""
+    """What the server that served it calls itself."""
     driver_events: list[str] = Field(default_factory=list)
     turns: int = 0
     retries: dict[str, int] = Field(default_factory=dict)

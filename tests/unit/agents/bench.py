@@ -41,14 +41,20 @@ structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.
 SEED = 7
 
 
-def server_app(version: str = "v1", engine_url: str = "http://engine", engine: ScriptedEngine | None = None) -> object:
+def server_app(
+    version: str = "v1",
+    engine_url: str = "http://engine",
+    engine: ScriptedEngine | None = None,
+    *,
+    instance_id: str = "",
+) -> object:
     """The session server; with `engine` it talks to that in memory, else over HTTP to `engine_url`."""
     settings = Settings(
         engine_url=engine_url,
         core_version=CoreVersion(version),
         tokenizer_path=MODEL,
         tito_model="qwen3",
-        instance_id=f"test-{version}",
+        instance_id=instance_id or f"test-{version}",
     )
     transport = InMemory(engine) if engine is not None else None
     return build_server(settings, load_codec(settings), transport=transport)

@@ -89,6 +89,7 @@ class World:
             "completion_tokens": 400,
             "seed": planned.seed,
             "stream": planned.stream,
+            "worker": planned.worker,
             "session_id": f"session-{index}",
         }
         return SampleRecord.model_validate(values | changes)

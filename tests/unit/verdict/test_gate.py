@@ -106,7 +106,7 @@ class TestEvidence:
         three.data[three.key] = three.bytes_of(str(three.plan.cells[1].id))
         self.check(three, "expected 'qwen3/v1-openai/baseline'")
 
-    @pytest.mark.parametrize("change", [{"seed": 4711}, {"stream": None}])
+    @pytest.mark.parametrize("change", [{"seed": 4711}, {"stream": None}, {"worker": 1}])
     def test_a_sample_that_was_not_driven_as_planned_is_incomplete(
         self, world: World, change: dict[str, object]
     ) -> None:
@@ -114,6 +114,21 @@ class TestEvidence:
             change = {"stream": not world.cell.samples[0].stream}
         world.records[world.key][0] = world.sample(world.cell, 0, **change)
         self.check(world, "planned is")
+
+    @pytest.mark.parametrize(("ids", "sound"), [(["one", "two"], True), (["one", "one"], False), ([None, None], True)])
+    def test_two_workers_under_one_id_are_no_evidence_of_two(
+        self, make_world: MakeWorld, ids: list[str | None], sound: bool
+    ) -> None:
+        world = make_world(lanes="v1-openai", workers=2)
+        world.records[world.key] = [
+            world.sample(world.cell, sample.index, instance_id=ids[sample.worker]) for sample in world.cell.samples
+        ]
+        if sound:
+            (cell,) = [cell for cell in world.verdict().cells if cell.cell == world.key]
+            assert cell.outcome is Outcome.PASS
+            assert sorted(sample.worker for sample in cell.samples) == [0, 1]
+        else:
+            self.check(world, "workers 0, 1 all say that they are instance 'one'")
 
     def test_a_lane_that_was_never_collected_is_incomplete(self, three: World) -> None:
         del three.records[str(three.plan.cells[2].id)]
