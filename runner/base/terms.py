@@ -28,6 +28,15 @@ class WireFormat(StrEnum):
     ANTHROPIC = "anthropic"
 
 
+class Difference(StrEnum):
+    """What two ways of driving the same script may write differently into a prompt, where a family says so."""
+
+    CALL_IDS = "call_ids"
+    """The template prints the ids of tool calls, which the engine makes anew for every reply."""
+    TOOL_SCHEMA = "tool_schema"
+    """The servers of the two wires hand the tool to the template in different forms."""
+
+
 class ServerVersion(StrEnum):
     """Which state machine of the session server is driven: linear (v1) or tree (v2)."""
 
