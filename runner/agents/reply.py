@@ -62,7 +62,12 @@ def checked_message(reply: Reply) -> JsonObject:
     seen: set[str] = set()
     for position, call in enumerate(calls or []):
         seen.add(_checked_call(reply.id, position, call, seen))
-    return {key: message[key] for key in _HISTORY_KEYS if message.get(key) is not None or key == "content"}
+    return as_history(message)
+
+
+def as_history(message: JsonObject) -> JsonObject:
+    """The fields of an assistant message that are sent back, unchanged and unchecked."""
+    return {key: message.get(key) for key in _HISTORY_KEYS if message.get(key) is not None or key == "content"}
 
 
 def _checked_call(reply_id: str, position: int, call: JsonValue, seen: set[str]) -> str:

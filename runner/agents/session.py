@@ -8,7 +8,7 @@ Hidden retries are off on purpose: a request that is sent twice is a different c
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -24,6 +24,8 @@ from runner.agents.stream import MessageAssembler
 from runner.base.errors import InfrastructureError, VerificationError
 
 ENGINE = "engine"
+CHAT_PATH = "v1/chat/completions"
+"""Of an OpenAI turn, below the session; the other wire's is `v1/messages`."""
 CONTROL_SECONDS = 30.0
 """Seconds for requests that no engine takes part in."""
 
@@ -158,6 +160,52 @@ class SessionClient:
         if response.status_code in (502, 503):
             self._expect(response, 400, "refusal", f"POST {path}")
         return Refused(response.status_code, excerpt(response.content))
+
+    async def offer(
+        self, session_id: str, path: str, body: JsonObject, seconds: float, on_sent: Callable[[], object] | None = None
+    ) -> Reply | Refused:
+        """A turn that may be refused, `path` below the session: the reply, or what was answered in its place.
+
+        `on_sent` is called once the whole request has been handed to the socket. `seconds` bound the exchange. Raises
+        what `complete` raises, but for a refusal.
+        """
+        async with self.opened(session_id, path, body, seconds, on_sent) as response:
+            content = await response.aread()
+        if response.status_code != 200:
+            if response.status_code in (502, 503):
+                self._expect(response, 200, "turn", f"POST {path}")
+            return Refused(response.status_code, excerpt(content))
+        chat = path == CHAT_PATH
+        if body.get("stream") is not True:
+            return self._read_reply(content) if chat else read_message(content)
+        assembler: Reader = Assembler() if chat else MessageAssembler()
+        assembler.feed(content)
+        return assembler.reply()
+
+    @asynccontextmanager
+    async def opened(
+        self, session_id: str, path: str, body: JsonObject, seconds: float, on_sent: Callable[[], object] | None = None
+    ) -> AsyncIterator[httpx.Response]:
+        """The answer to a turn from its status line on; leaving the block before its end closes the connection.
+
+        Raises InfrastructureError when there is no answer or none within `seconds`.
+        """
+
+        async def trace(event: str, _: object) -> None:
+            if on_sent is not None and event.endswith("send_request_body.complete"):
+                on_sent()
+
+        async with (
+            self._classified(seconds),
+            self._http.stream(
+                "POST",
+                f"/sessions/{session_id}/{path}",
+                content=orjson.dumps(body),
+                headers=_JSON,
+                extensions={"trace": trace},
+            ) as response,
+        ):
+            yield response
 
     async def _engine_answers(self) -> bool:
         """What `/ready` says. A server without that route, or without an answer, is no reason to blame the engine."""

@@ -147,6 +147,42 @@ _ALL = (
         events=shows("cache_mark", "cache_mark", "cache_mark", "cache_mark"),
         soft=1.0,
     ),
+    Scenario(
+        "max-tokens",
+        "a forced call under budgets of 16 to 200 tokens: a full budget is never a finished call",
+        roles=_DIALOGUE,
+        events=shows("cut", "refused", "whole"),
+        samples=2,
+        soft=1.0,
+    ),
+    Scenario(
+        "concurrent",
+        "several turns of one session at the same time: what is answered 200 is recorded",
+        roles=_DIALOGUE,
+        events=shows("overlap"),
+        soft=1.0,
+    ),
+    Scenario(
+        "reply-lost",
+        "the reply is lost on its way, and the shorter history is sent again",
+        roles=_DIALOGUE,
+        events=shows("reply_lost", "reply_lost", "left_waiting"),
+        soft=1.0,
+    ),
+    Scenario(
+        "identical",
+        "equal requests, one after the other: each is sampled afresh",
+        roles=_DIALOGUE,
+        events=shows(*["repeated"] * 4),
+        soft=1.0,
+    ),
+    Scenario(
+        "interrupted-stream",
+        "the client closes the stream in its middle and asks again; a session is closed under a running turn",
+        roles=_DIALOGUE,
+        events=shows("interrupted", "left_waiting", "deleted_in_flight"),
+        soft=1.0,
+    ),
 )
 
 SCENARIOS: Mapping[str, Scenario] = MappingProxyType({scenario.name: scenario for scenario in _ALL})

@@ -21,7 +21,7 @@ from runner.agents.records import JsonObject, Reply, SessionView, read
 from runner.agents.reply import as_history
 from runner.agents.scenarios.conversation import Choice, Conversation, parent
 from runner.agents.scenarios.scene import Scene
-from runner.agents.session import Refused
+from runner.agents.session import Refused, SessionClient
 from runner.agents.transcript import Kept, Unseen
 from runner.agents.turns import Request, Turns
 from runner.base.errors import VerificationError

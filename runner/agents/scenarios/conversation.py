@@ -130,7 +130,7 @@ class Conversation(ABC):
                 seed=self.seed,
                 rejects=lambda reply: self.rejects(reply, choice),
                 check=self.checked,
-                exhausted=lambda cause: self._exhausted(number, cause),
+                exhausted=lambda cause: self.exhausted(number, cause),
             )
         )
         self.history.append(message)
@@ -179,7 +179,8 @@ class Conversation(ABC):
     def checked(self, reply: Reply) -> JsonObject:
         """The message as it becomes history. Raises VerificationError for what no repeat can mend."""
 
-    def _exhausted(self, number: int, cause: str) -> VerificationError:
+    def exhausted(self, number: int, cause: str) -> VerificationError:
+        """The error for a turn that was asked for again in vain."""
         message = f"turn {number}: exhausted {self.retries} retries after {cause}"
         return ModelIncompleteError(STAGE, message) if cause in _UNFINISHED else VerificationError(STAGE, message)
 

@@ -9,7 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from runner.agents.scenarios import arguments, baseline, caching, lists, parallel, volatile
+from runner.agents.scenarios import (
+    arguments,
+    baseline,
+    budget,
+    caching,
+    concurrent,
+    identical,
+    interrupted,
+    lists,
+    lost,
+    parallel,
+    volatile,
+)
 from runner.agents.scenarios.scene import Drive
 from runner.base.errors import ConfigurationError
 from runner.base.terms import WireFormat
@@ -30,6 +42,11 @@ DRIVES: Mapping[tuple[str, WireFormat], Drive] = MappingProxyType(
         **_both("list-content", lists.drive),
         **_both("volatile-system", volatile.drive),
         ("cache-control", _ANTHROPIC): caching.drive,
+        **_both("max-tokens", budget.drive),
+        **_both("concurrent", concurrent.drive),
+        **_both("reply-lost", lost.drive),
+        **_both("identical", identical.drive),
+        **_both("interrupted-stream", interrupted.drive),
     }
 )
 """By scenario and wire."""
