@@ -210,7 +210,7 @@ class Codec:
         return False
 
     def _checked(self, ids: TokenIds) -> TokenIds:
-        outside = self.vocabulary.first_outside(ids)
+        outside = None if self.vocabulary.closed else self.vocabulary.first_outside(ids)
         if outside is not None:
             text = self.vocabulary.decode([outside])
             raise InvalidError(

@@ -1,7 +1,7 @@
 """The checkpoint's tokenizer, reduced to what the server needs: exact encode and decode, special ids, limits.
 
 Loaded through `transformers` because the engine loads it that way; encoding and decoding then go to the fast backend
-directly where there is one, after a check that both agree.
+directly where there is one, after a check that both agree, and ASCII text by its pieces where that is the same.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from session_server.core.tokens import TokenIds, pack
+from session_server.tito.pieces import Pieces
 
 _PROBES = ("", "\n", "Hello, world!", " two  spaces\n\n", "naïve 東京 🙂", '{"a": [1, 2.5, null]}')
 
@@ -39,7 +40,9 @@ class Vocabulary:
         }
         self.special_ids = frozenset(self._special_texts)
         self._check_backend()
+        self._pieces = Pieces.of(self._backend, self._encode)
         self._anchor_id = min(self.special_ids, default=None)
+        self._closed = max(tokenizer.get_vocab().values(), default=-1) < size
 
     @classmethod
     def load(cls, directory: Path, *, trust_remote_code: bool) -> Vocabulary:
@@ -80,7 +83,10 @@ class Vocabulary:
 
     def encode(self, text: str) -> TokenIds:
         """Ids of `text`, `[n_tokens]`; special tokens written in it count, none is added."""
-        return pack(self._encode(text))
+        return pack(self._ids(text))
+
+    def _ids(self, text: str) -> list[int]:
+        return self._encode(text) if self._pieces is None else self._pieces.encode(text)
 
     def encode_behind(self, last_id: int | None, text: str) -> TokenIds:
         """Ids of `text` where it stands behind the token `last_id`, `[n_tokens]`.
@@ -92,7 +98,7 @@ class Vocabulary:
         anchor_id = last_id if last_id in self.special_ids else self._anchor_id
         if anchor_id is None:
             return self.encode(text)
-        ids = self._encode(self._special_texts[anchor_id] + text)
+        ids = self._ids(self._special_texts[anchor_id] + text)
         return pack(ids[1:]) if ids and ids[0] == anchor_id else self.encode(text)
 
     def decode(self, token_ids: list[int], skip_special_tokens: bool = False) -> str:
@@ -121,6 +127,11 @@ class Vocabulary:
         if not ids or (min(ids) >= 0 and max(ids) < self.size):
             return None
         return next(token_id for token_id in ids if not 0 <= token_id < self.size)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the model has a row for every id that the tokenizer can give."""
+        return self._closed
 
     @property
     def end_ids(self) -> frozenset[int]:
