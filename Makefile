@@ -7,7 +7,7 @@ SHELL := /bin/sh
 PY := .venv/bin/python
 PYTEST := $(PY) -m pytest
 
-.PHONY: help e2e test test-unit test-container test-e2e check bench doctor plan gate replay merge repro up down sweep settings images micro-model lock clean
+.PHONY: help e2e matrix test test-unit test-container test-e2e check bench doctor plan gate replay merge repro up down sweep settings images micro-model lock clean
 .PHONY: venv venv-dev contract contract-kit contract-conversion
 
 help: ## this list
@@ -21,6 +21,9 @@ venv-dev:
 
 e2e: venv ## the main job: set up what is missing, run every planned cell, verdict, artifacts, tear down
 	@exec $(PY) -m runner e2e
+
+matrix: venv ## every family x every lane on the scripted engine (no SGLang, no model): minutes; FAMILY= SHARD= LEASES=
+	@ENGINE=scripted FAMILY="$${FAMILY:-all}" exec $(PY) -m runner e2e
 
 test: venv-dev ## all tests that need no GPU (sets up what is missing, as `make e2e` does)
 	@$(PY) -m runner images --with-tests

@@ -27,6 +27,8 @@ class EngineKind(StrEnum):
 
     CPU = "cpu"
     GPU = "gpu"
+    SCRIPTED = "scripted"
+    """No SGLang and no model: rules over family-shaped tokenizers, to try the whole matrix without either."""
 
 
 class OnInfra(StrEnum):
@@ -37,10 +39,12 @@ class OnInfra(StrEnum):
     ACCEPT = "accept"
 
 
-DEFAULT_STALL_TIMEOUT = {EngineKind.CPU: 120.0, EngineKind.GPU: 300.0}
+DEFAULT_STALL_TIMEOUT = {EngineKind.CPU: 120.0, EngineKind.GPU: 300.0, EngineKind.SCRIPTED: 60.0}
 """Seconds; a GPU turn may sample thousands of tokens before anything is visible."""
-DEFAULT_TIMEOUT = {EngineKind.CPU: 1800.0, EngineKind.GPU: 5400.0}
+DEFAULT_TIMEOUT = {EngineKind.CPU: 1800.0, EngineKind.GPU: 5400.0, EngineKind.SCRIPTED: 600.0}
 """Seconds for all lanes of a lease, which run at the same time."""
+DEFAULT_LEASES = {EngineKind.CPU: 1, EngineKind.SCRIPTED: 2}
+"""An engine with a model wants the whole CPU; a scripted one hardly any. On GPUs the devices decide."""
 
 
 def _field(default: Any, doc: str, allowed: str, *, shown: str = "", **bounds: Any) -> Any:
@@ -75,7 +79,9 @@ class Settings(BaseSettings):
         shown="unset",
     )
     engine: EngineKind = _field(
-        EngineKind.CPU, "Where the engine runs: a micro model on the CPU, or the family's model on GPUs.", "cpu or gpu"
+        EngineKind.CPU,
+        "The engine: SGLang with a micro model on the CPU, with the family's model on GPUs, or rules without SGLang.",
+        "cpu, gpu or scripted",
     )
     gpus: Annotated[tuple[int, ...], NoDecode, BeforeValidator(values.gpus)] = _field(
         (), "GPU devices that may be used (ENGINE=gpu).", "device indices, comma separated, each once", shown="all free"
@@ -101,11 +107,15 @@ class Settings(BaseSettings):
         None,
         "Seconds for all verification of a lease, once its stack is ready.",
         _SECONDS,
-        shown="1800, GPU 5400",
+        shown="1800, GPU 5400, scripted 600",
         gt=0,
     )
     stall_timeout: float | None = _field(
-        None, "Seconds without any progress after which a lane is ended.", _SECONDS, shown="120, GPU 300", gt=0
+        None,
+        "Seconds without any progress after which a lane is ended.",
+        _SECONDS,
+        shown="120, GPU 300, scripted 60",
+        gt=0,
     )
     ready_timeout: float | None = _field(
         None, "Seconds from start of the engine to its first proven token.", _SECONDS, shown="the family's", gt=0
@@ -129,6 +139,13 @@ class Settings(BaseSettings):
         "When something underneath breaks in mid-run: stop there; or create the lease once more for the cells that it"
         " cost, which stay infra (recreate) or may pass, marked as on retry (accept).",
         "stop, recreate or accept",
+    )
+    leases: int | None = _field(
+        None,
+        "Families that run at the same time; on GPUs the devices decide.",
+        "a whole number, at least 1",
+        shown="1, scripted 2",
+        ge=1,
     )
     base_image: Annotated[str, BeforeValidator(values.image)] | None = _field(
         None,
@@ -200,6 +217,11 @@ class Settings(BaseSettings):
     def stall_seconds(self) -> float:
         """The stall time-out in force, seconds."""
         return DEFAULT_STALL_TIMEOUT[self.engine] if self.stall_timeout is None else self.stall_timeout
+
+    @property
+    def leases_at_once(self) -> int:
+        """How many leases run at the same time where no devices decide it."""
+        return self.leases or DEFAULT_LEASES.get(self.engine, 1)
 
     @property
     def lease_seconds(self) -> float:
@@ -279,9 +301,15 @@ def _problem(field: str, value: object, kind: str, message: str) -> str:
 def _conflicts(settings: Settings, skip: set[str]) -> list[str]:
     """Values that are fine alone and contradict each other. Fields in `skip` have a problem of their own."""
     problems = []
-    if settings.gpus and settings.engine is EngineKind.CPU and not skip & {"gpus", "engine"}:
+    if settings.gpus and settings.engine is not EngineKind.GPU and not skip & {"gpus", "engine"}:
         shown = ",".join(map(str, settings.gpus))
-        problems.append(f"GPUS={shown!r} is for ENGINE=gpu, and ENGINE is 'cpu'; set ENGINE=gpu or unset GPUS")
+        problems.append(
+            f"GPUS={shown!r} is for ENGINE=gpu, and ENGINE is {settings.engine.value!r}; set ENGINE=gpu or unset GPUS"
+        )
+    if settings.leases and settings.engine is EngineKind.GPU and not skip & {"leases", "engine"}:
+        problems.append(
+            f"LEASES={str(settings.leases)!r}: with ENGINE=gpu the devices decide how many run; name them with GPUS"
+        )
     problems += _target_conflicts(settings, skip)
     if settings.workers > 1 and "workers" not in skip:
         problems.append(f"WORKERS={str(settings.workers)!r}: one session server per version is started; allowed: 1")

@@ -28,11 +28,17 @@ from runner.stack.override import OVERRIDE_NAME, write_override
 from runner.stack.project import Project, write_env_file
 from runner.verdict.artifacts import PLAN_NAME
 
+_SCRIPTED = (
+    "ENGINE=scripted: no SGLang and no model take part; what is verified are session servers, templates and verifier"
+)
+
 
 def run_leases(run: Run) -> None:
     """Prepare the ground and run every lease. What breaks is written to the lease's ledger; Ctrl-C passes through."""
     try:
         site = Site.here(ROOT, base_image=run.settings.base_image, engine=run.settings.engine)
+        if run.settings.engine is EngineKind.SCRIPTED:
+            run.emit(NoteEvent(level="warning", message=_SCRIPTED))
         ground = prepare(site, needed_images(run.settings), run.emit)
         os.environ.update(ground.env)
         client = docker.from_env()
@@ -72,21 +78,25 @@ Variables = Callable[[PlannedLease], Mapping[str, str]]
 
 
 def start_all(run: Run, client: docker.DockerClient, variables: Variables) -> None:
-    """On GPUs side by side, as many as devices allow; on the CPU one after the other, since each wants all of it."""
-    if all(lease.engine is EngineKind.CPU for lease in run.plan.leases):
+    """On GPUs side by side, as many as devices allow; on the CPU as many as `LEASES` says."""
+    gpu = any(lease.engine is EngineKind.GPU for lease in run.plan.leases)
+    at_once = None if gpu else run.settings.leases_at_once
+    if at_once == 1 or (len(run.plan.leases) == 1 and not gpu):
         for lease in run.plan.leases:
             run_lease(run, lease, client, variables(lease))
         return
 
     def work(lease: PlannedLease, devices: Sequence[str], stop: Stop) -> None:
-        run.emit(NoteEvent(message=f"{lease.family}: on GPU {', '.join(devices)}"))
+        if devices:
+            run.emit(NoteEvent(message=f"{lease.family}: on GPU {', '.join(devices)}"))
         run_lease(run, lease, client, variables(lease), devices=devices, sleep=stop.sleep)
 
     def waiting(why: str) -> None:
         run.emit(NoteEvent(message=why))
 
+    devices = Devices(free_devices(run.settings) if gpu else ())
     try:
-        run_packed(in_order(run.plan), Devices(free_devices(run.settings)), work, waiting=waiting)
+        run_packed(in_order(run.plan), devices, work, waiting=waiting, at_once=at_once)
     except InfrastructureError as error:  # devices went away since the preflight; raised before any lease began
         nothing_runs(run, error)
 

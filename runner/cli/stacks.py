@@ -18,6 +18,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 IMAGES = ("engine-cpu", "session-server", "runner")
 
+_ENGINES = {EngineKind.CPU: "engine-cpu", EngineKind.SCRIPTED: "scripted-engine"}
+"""The images of engines that are built here."""
+
 IMAGE_VARIABLES = {
     "engine": "TITO_ENGINE_IMAGE",
     "session": "TITO_SESSION_IMAGE",
@@ -40,16 +43,17 @@ def project_name(run_id: str, family: str) -> str:
 
 
 def needed_images(settings: Settings) -> list[str]:
-    """The images that must be built here: not those that the user replaces, and no CPU engine for GPUs."""
-    gpu = settings.engine is EngineKind.GPU
-    replaced = {"engine-cpu": gpu or settings.engine_image, "session-server": settings.session_image}
-    return [name for name in IMAGES if not replaced.get(name)]
+    """The images that must be built here: not those that the user replaces, and no engine for GPUs."""
+    engine = None if settings.engine_image else _ENGINES.get(settings.engine)
+    session = None if settings.session_image else "session-server"
+    return [name for name in (engine, session, "runner") if name]
 
 
 def image_references(settings: Settings, built: Mapping[str, str]) -> dict[str, str]:
     """Compose service kind (`engine`, `session`, `runner`) -> image reference."""
+    engine = _ENGINES.get(settings.engine)
     return {
-        "engine": settings.engine_image or (gpu_image() if settings.engine is EngineKind.GPU else built["engine-cpu"]),
+        "engine": settings.engine_image or (built[engine] if engine else gpu_image()),
         "session": settings.session_image or built["session-server"],
         "runner": built["runner"],
     }

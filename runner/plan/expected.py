@@ -18,7 +18,7 @@ _START_SHARE = 0.25
 _AT_ONCE = 4
 """Samples of a cell that are driven at the same time."""
 
-_TOKENS_PER_SECOND = {EngineKind.CPU: 80.0, EngineKind.GPU: 800.0}
+_TOKENS_PER_SECOND = {EngineKind.CPU: 80.0, EngineKind.GPU: 800.0, EngineKind.SCRIPTED: 8000.0}
 _TURNS_PER_CYCLE = 6
 _ANTHROPIC_TURNS = 10
 

@@ -104,8 +104,11 @@ def run_packed(
     *,
     waiting: Callable[[str], None] = lambda why: None,
     stop: Stop | None = None,
+    at_once: int | None = None,
 ) -> None:
     """Run `work` for every lease, each as soon as the devices it needs are free; the order of `leases` is kept.
+
+    `at_once` is the most that run at the same time, None for as many as the devices allow.
 
     A lease that fits is not held up by a bigger one that has to wait. Ctrl-C ends all of them and waits for their
     clean-up. What `work` raises is raised again, once every other lease has ended. `waiting` is told once, when nothing
@@ -128,6 +131,8 @@ def run_packed(
         try:
             while pending or running:
                 for lease in [*pending]:
+                    if len(running) == at_once:
+                        break
                     taken = devices.take(lease.gpus)
                     if taken is not None:
                         pending.remove(lease)

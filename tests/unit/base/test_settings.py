@@ -85,7 +85,8 @@ def test_a_cell_may_leave_out_its_scenario(monkeypatch: pytest.MonkeyPatch) -> N
         ("STALL_TIMEOUT", "nan", "more than 0"),
         ("READY_TIMEOUT", "inf", "more than 0"),
         ("WORKERS", "0", "at least 1"),
-        ("ENGINE", "tpu", "cpu or gpu"),
+        ("ENGINE", "tpu", "cpu, gpu or scripted"),
+        ("LEASES", "0", "at least 1"),
         ("LANES", "v1-anthropic", "Anthropic verification requires session server v2"),
         ("LANES", "v3-openai", "v1-openai, v2-openai, v2-anthropic"),
         ("LANES", "v1-openai,v1-openai", "twice"),
@@ -122,6 +123,21 @@ def test_values_that_contradict_each_other_are_found(monkeypatch: pytest.MonkeyP
     assert any("ENGINE=gpu" in problem for problem in problems)
     assert any("outside FAMILY='glm47'" in problem for problem in problems)
     assert any("outside LANES='v2-openai'" in problem for problem in problems)
+
+
+@pytest.mark.parametrize(("engine", "refused"), [("gpu", True), ("cpu", False), ("scripted", False)])
+def test_leases_at_once_are_for_engines_on_the_cpu(monkeypatch: pytest.MonkeyPatch, engine: str, refused: bool) -> None:
+    problems = problems_of(monkeypatch, ENGINE=engine, LEASES="2")
+    assert [problem for problem in problems if problem.startswith("LEASES='2'")] == problems
+    assert bool(problems) == refused
+
+
+def test_families_run_side_by_side_only_where_the_engine_leaves_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_settings().leases_at_once == 1
+    monkeypatch.setenv("ENGINE", "scripted")
+    assert load_settings().leases_at_once == 2
+    monkeypatch.setenv("LEASES", "3")
+    assert load_settings().leases_at_once == 3
 
 
 def test_a_wrong_value_does_not_bring_up_a_contradiction_that_follows_from_it(monkeypatch: pytest.MonkeyPatch) -> None:

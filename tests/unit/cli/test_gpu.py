@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runner.base.errors import InfrastructureError
-from runner.base.settings import Settings
+from runner.base.settings import EngineKind, Settings
 from runner.cli import gpu
 from runner.cli.stacks import ROOT, compose_variables, gpu_image, image_references, needed_images
 from runner.ground.check import Check, Status
@@ -147,6 +147,15 @@ def test_the_engine_is_the_official_image_at_the_version_that_the_cpu_engine_pin
     assert image_references(settings, {"session-server": "s", "runner": "r"})["engine"] == gpu_image()
     own = Settings(engine="gpu", engine_image="mine:1")
     assert image_references(own, {"session-server": "s", "runner": "r"})["engine"] == "mine:1"
+
+
+def test_a_scripted_engine_has_an_image_of_its_own_and_is_no_default() -> None:
+    settings = Settings(engine=EngineKind.SCRIPTED)
+    assert needed_images(settings) == ["scripted-engine", "session-server", "runner"]
+    built = {name: f"{name}:1" for name in (*needed_images(settings), "engine-cpu")}
+    assert image_references(settings, built)["engine"] == "scripted-engine:1"
+    assert needed_images(Settings())[0] == "engine-cpu"
+    assert image_references(Settings(), built)["engine"] == "engine-cpu:1"
 
 
 def test_limits_of_the_small_engine_are_lifted_for_the_real_one_only() -> None:

@@ -103,6 +103,28 @@ def test_runs_share_devices_and_no_device_is_used_twice_at_once(tmp_path: Path) 
     assert most == 2
 
 
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_without_devices_the_number_at_once_is_the_bound(tmp_path: Path, at_once: int) -> None:
+    running: set[str] = set()
+    seen: list[int] = []
+    guard = threading.Lock()
+    full = threading.Barrier(at_once, timeout=30)
+
+    def work(lease: PlannedLease, devices: Sequence[str], stop: Stop) -> None:
+        with guard:
+            running.add(lease.family)
+            seen.append(len(running))
+        full.wait()  # as many as may run do run, or this breaks
+        assert devices == ()
+        with guard:
+            running.discard(lease.family)
+
+    leases = [_lease(name, 0) for name in ("one", "two", "three", "four")]
+    run_packed(leases, Devices((), tmp_path), work, at_once=at_once)
+    assert len(seen) == 4
+    assert max(seen) == at_once
+
+
 def test_what_fails_in_one_lease_is_raised_after_the_others_ended(tmp_path: Path) -> None:
     done: list[str] = []
 
