@@ -8,7 +8,7 @@ PY := .venv/bin/python
 PYTEST := $(PY) -m pytest
 
 .PHONY: help e2e matrix test test-unit test-container test-e2e check bench doctor plan gate replay merge repro up down sweep settings images micro-model lock clean
-.PHONY: venv venv-dev contract contract-kit contract-conversion
+.PHONY: venv venv-dev contract contract-kit contract-conversion sglang-upgrade
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,6 +74,10 @@ contract-kit: venv ## SGLang's own Anthropic kit, live against the engine image
 
 contract-conversion: venv ## our Anthropic conversion against the one installed in the engine image, case by case
 	@exec $(PY) -m runner contract conversion
+
+sglang-upgrade: venv ## another SGLang beside the pinned one, as a table: make sglang-upgrade VERSION=0.5.24
+	@command -v .venv/bin/uv >/dev/null || $(PY) -m pip install --quiet uv
+	@exec $(PY) -m runner sglang-upgrade "$(VERSION)"
 
 up: venv ## the environment for a person: URLs and a curl line
 	@exec $(PY) -m runner up

@@ -178,6 +178,18 @@ def down() -> None:
     raise typer.Exit(command())
 
 
+@app.command(name="sglang-upgrade")
+def sglang_upgrade(
+    version: Annotated[str, typer.Argument(help="A published version of SGLang.", metavar="VERSION")],
+    variables: Variables = None,
+    timeout: Annotated[float, typer.Option(help="Seconds for the kit on one engine.", min=1)] = 900.0,
+) -> None:
+    """Compare the pinned SGLang with another version: stubs, contracts and cells, as one table. Moves no pin."""
+    from runner.cli.upgrade import upgrade
+
+    raise typer.Exit(upgrade(version, variables or [], timeout=timeout))
+
+
 @app.command(name="micro-model")
 def micro_model(variables: Variables = None) -> None:
     """Train the CPU micro model of FAMILY again, in the engine image, into images/engine-cpu/models (minutes)."""
