@@ -19,6 +19,7 @@ from runner.oracle.measure import Measure
 from runner.oracle.mismatch import check_mismatch
 from runner.oracle.prefix import check_prefix
 from runner.oracle.render import check_render
+from runner.oracle.roots import check_roots
 from runner.oracle.text import check_text
 from runner.oracle.tree import check_tree
 from runner.plan.model import Matcher, PlannedCell
@@ -61,4 +62,5 @@ def judge(view: SessionView, transcript: Transcript, cell: PlannedCell, measure:
         findings += check_messages(records, sent, _MATCHERS[cell.message_matcher], parts_as_text=anthropic)
     if lane.server is ServerVersion.V2:
         findings += check_tree(view.metadata.tree, records, transcript)
+        findings += check_roots(transcript)
     return findings
