@@ -18,7 +18,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from runner.base import values
 from runner.base.errors import ConfigurationError
-from runner.base.terms import CellId, Lane
+from runner.base.terms import CellId, Lane, Role
 from runner.base.values import ALL
 
 
@@ -37,6 +37,14 @@ class OnInfra(StrEnum):
     STOP = "stop"
     RECREATE = "recreate"
     ACCEPT = "accept"
+
+
+class StreamMode(StrEnum):
+    """Which samples ask for a streamed reply."""
+
+    BOTH = "both"
+    ALWAYS = "always"
+    NEVER = "never"
 
 
 DEFAULT_STALL_TIMEOUT = {EngineKind.CPU: 120.0, EngineKind.GPU: 300.0, EngineKind.SCRIPTED: 60.0}
@@ -91,6 +99,17 @@ class Settings(BaseSettings):
     )
     cycles: int | None = _field(
         None, "Cycles of the OpenAI schedule.", "a whole number, at least 1", shown="the family's", ge=1
+    )
+    stream: StreamMode = _field(
+        StreamMode.BOTH,
+        "Wire modes of the samples; less than both is told in every report.",
+        ", ".join(StreamMode),
+    )
+    append_roles: Annotated[tuple[Role, ...], NoDecode, BeforeValidator(values.roles)] | None = _field(
+        None,
+        "Restrict what is appended between turns, for a server that promises less; told in every report.",
+        f"{', '.join(Role)}, comma separated, tool among them",
+        shown="the family's",
     )
     seed: int = _field(
         1,
@@ -189,6 +208,18 @@ class Settings(BaseSettings):
     artifacts: Path = _field(Path("artifacts"), "Directory that gets one directory per run.", "a path")
     families_file: Path | None = _field(
         None, "Families file to use instead of the package's own.", "a path to a TOML file", shown="unset"
+    )
+    sglang_source_root: Path | None = _field(
+        None,
+        "Checkout of SGLang at the pinned commit, whose own conversion tests `make contract` runs.",
+        "a path to a directory",
+        shown="unset: skipped, and in CI a failure",
+    )
+    sglang_python: str | None = _field(
+        None,
+        "Interpreter that has pytest and SGLang's packages, for these tests.",
+        "a path or a name on PATH",
+        shown="the one that runs this",
     )
     ci: Annotated[bool, BeforeValidator(values.switched_on)] = _field(
         False, "Set by CI systems: plain lines instead of a live table.", "anything; 0, false, no and off mean no"

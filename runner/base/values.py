@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from runner.base.terms import CellId, Lane
+from runner.base.terms import CellId, Lane, Role
 
 ALL = "all"
 """As a family or lane: every one that there is. Naming none by name, it may include some that cannot run."""
@@ -73,6 +73,19 @@ def cells(value: object) -> tuple[CellId, ...]:
     if problems:
         raise ValueError("; ".join(problems))
     return tuple(cells)
+
+
+def roles(value: object) -> tuple[Role, ...] | None:
+    """Append roles, comma separated, *tool* among them. Raises ValueError saying what is wrong."""
+    if value is None:
+        return None
+    names = _items(value)
+    wrong = [name for name in names if name not in tuple(Role)]
+    if wrong:
+        raise ValueError(f"{', '.join(map(repr, wrong))} is not a role")
+    if Role.TOOL not in names:
+        raise ValueError("leaves out 'tool', without which there is nothing to verify with tools")
+    return tuple(Role(name) for name in names)
 
 
 def gpus(value: object) -> tuple[int, ...]:

@@ -66,7 +66,8 @@ def check_args(source: Path, *, constructor: str | None, names: tuple[str, ...],
 @group.command()
 def sglang(
     source_root: Annotated[
-        Path | None, typer.Option(envvar="SGLANG_SOURCE_ROOT", help="A checkout of SGLang at the pinned commit.")
+        Path | None,
+        typer.Option(help="A checkout of SGLang at the pinned commit.", show_default="SGLANG_SOURCE_ROOT"),
     ] = None,
     file: Annotated[
         list[str] | None,
@@ -78,9 +79,8 @@ def sglang(
     python: Annotated[
         str | None,
         typer.Option(
-            envvar="SGLANG_PYTHON",
             help="Interpreter that has pytest and SGLang's packages.",
-            show_default="the one that runs this",
+            show_default="SGLANG_PYTHON, or the one that runs this",
         ),
     ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds for all tests together.", min=1)] = 900.0,
@@ -117,21 +117,21 @@ def check_sglang(
     from runner.contract.text import result_lines
     from runner.plan.build import new_run_id
 
-    settings = load_settings()
+    settings = load_settings({"sglang_source_root": source_root, "sglang_python": python})
     run_id = new_run_id(datetime.now(UTC))
     directory = settings.artifacts.resolve() / f"{run_id}-contract"
     directory.mkdir(parents=True)
     order = Order(
-        root=source_root or Path(),
+        root=settings.sglang_source_root or Path(),
         directory=directory,
         run_id=run_id,
-        interpreter=python or sys.executable,
+        interpreter=settings.sglang_python or sys.executable,
         files=files or TEST_FILES,
         plugins=plugins,
         timeout=timeout,
         accept_drift=accept_drift,
     )
-    result = unset(order, _UNSET, insist=settings.ci) if source_root is None else check(order)
+    result = unset(order, _UNSET, insist=settings.ci) if settings.sglang_source_root is None else check(order)
     write_result(result, directory)
     print("\n".join(result_lines(result, directory)))
     return result.exit_code
