@@ -20,6 +20,7 @@ from runner.base.values import ALL
 from runner.plan.expected import balanced, lease_seconds
 from runner.plan.families import Families, FamiliesFile, Family, read_families
 from runner.plan.model import EngineKind, Limits, Matcher, Plan, PlannedCell, PlannedLease, PlannedSample
+from runner.plan.restrict import restricted, restrictions, streams
 from runner.plan.scenarios import SCENARIOS
 
 BUILT_LANES = frozenset(Lane)
@@ -116,6 +117,8 @@ def plan_cell(settings: Settings, family: Family, cell: CellId, built: Collectio
     """One cell of the plan, applicable or not."""
     anthropic = cell.lane.wire is WireFormat.ANTHROPIC
     scenario = SCENARIOS[cell.scenario]
+    taken_out = restrictions(settings, family)
+    family = restricted(settings, family)
     reason = why_not(settings, family, cell, built)
     # Every worker serves somebody, unless the person or the scenario says how many samples there are.
     count = settings.samples or scenario.samples or max(family.samples.of(settings.engine), settings.workers)
@@ -135,11 +138,12 @@ def plan_cell(settings: Settings, family: Family, cell: CellId, built: Collectio
             PlannedSample(
                 index=index,
                 seed=sample_seed(settings.seed, cell, index),
-                stream=(first + index) % 2 == 0,
+                stream=streams(settings, first + index),
                 worker=(begin + index) % settings.workers,
             )
             for index in range(0 if reason else count)
         ],
+        restricted=taken_out,
         cycles=settings.cycles or family.cycles,
         append_roles=family.append_roles,
         failure_mode=family.failure_mode,
@@ -231,7 +235,7 @@ def why_not(settings: Settings, family: Family, cell: CellId, built: Collection[
         return "there is no micro model of this family; only ENGINE=gpu can run it"
     if lane not in built:
         return f"this version does not drive {lane} yet"
-    return SCENARIOS[cell.scenario].why_not(family, lane)
+    return SCENARIOS[cell.scenario].why_not(restricted(settings, family), lane)
 
 
 def _wanted(settings: Settings, families: Families) -> list[CellId]:

@@ -58,7 +58,7 @@ class Matcher(StrEnum):
 
 
 class PlannedSample(_Model):
-    """One session to drive. `stream` is its wire mode; both modes occur in a run.
+    """One session to drive. `stream` is its wire mode; both modes occur in a run that is not restricted.
 
     `worker` is the session-server worker that it is driven at, from 0; a session stays where it was opened.
     """
@@ -93,6 +93,8 @@ class PlannedCell(_Model):
     applicable: bool = True
     reason: str = ""
     samples: list[PlannedSample] = Field(default_factory=list)
+    restricted: dict[str, str] = Field(default_factory=dict)
+    """What a person took out of the drive: the variable that did, `NAME=value`, -> what, in words."""
     cycles: Annotated[int, Field(ge=1)] = 1
     append_roles: list[Role] = Field(default_factory=list)
     failure_mode: FailureMode = FailureMode.ROLLBACK

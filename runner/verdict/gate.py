@@ -143,6 +143,7 @@ def judge(plan: Plan, cell: PlannedCell, ledgers: Sequence[Ledger], lease: Seque
     verdict.failed = bool(sound)
     verdict.reasons = [reason for _, reason in ordered]
     _count(verdict, evidence)
+    verdict.notes = [*(f"restricted: {what} ({by})" for by, what in cell.restricted.items()), *verdict.notes]
     verdict.wall = wall(believed(ledgers, plan.run_id, str(cell.id)))
     verdict.passed_on_retry = verdict.outcome is Outcome.PASS and verdict.retry_count > 0
     if broken and not hit:
