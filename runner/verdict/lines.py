@@ -33,6 +33,9 @@ def drive(plan: Plan, cell: PlannedCell) -> str:
         values.append(("TOKENIZER", lease.tokenizer))
     elif lease and lease.engine is not EngineKind.CPU:
         values.append(("ENGINE", lease.engine.value))
+    for assignment in cell.restricted:
+        name, _, value = assignment.partition("=")
+        values.append((name, value))
     if lease and lease.workers > 1:
         values.append(("WORKERS", str(lease.workers)))
     return _make("e2e", values)
