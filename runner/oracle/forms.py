@@ -8,19 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from types import MappingProxyType
 
 from pydantic import JsonValue
+
+
+class Encoder(StrEnum):
+    """What writes a family's conversations."""
+
+    TEMPLATE = "template"
+    DEEPSEEK_V4 = "deepseek_v4"
+    INKLING = "inkling"
 
 
 @dataclass(frozen=True)
 class Form:
     """One row.
 
-    `template` is the bundled fixed template's file name, None where the model's own is used. `arguments` go to the
-    template. `assistant` opens an assistant segment. `trailing` tokens are cut from both ends before comparing.
-    `inside` are special tokens that lie within a turn and so split nothing; `boundaries`, where given, are the only
-    tokens that split.
+    `encoder` writes the conversation. Where that is a template, `template` is the bundled fixed template's file name,
+    None where the model's own is used, and `arguments` go to it. `assistant` opens an assistant segment. `trailing`
+    tokens are cut from both ends before comparing. `inside` are special tokens that lie within a turn and so split
+    nothing; `boundaries`, where given, are the only tokens that split.
     """
 
     template: str | None = None
@@ -29,6 +38,7 @@ class Form:
     trailing: tuple[str, ...] = ()
     inside: tuple[str, ...] = ()
     boundaries: tuple[str, ...] | None = None
+    encoder: Encoder = Encoder.TEMPLATE
 
 
 def _kept(name: str, value: bool) -> Mapping[str, JsonValue]:
@@ -52,6 +62,21 @@ FORMS: Mapping[str, Form] = MappingProxyType(
         "kimi26": Form(None, _kept("preserve_thinking", True), "<|im_assistant|>", inside=("<|im_middle|>",)),
         "minimax_m25": Form("minimax_m25_fixed.jinja", _KEEP_THINKING, "]~b]ai", ("\n",)),
         "minimax_m27": Form("minimax_m27_fixed.jinja", _KEEP_THINKING, "]~b]ai", ("\n",)),
+        "deepseekv4": Form(
+            assistant="<｜Assistant｜>",
+            trailing=("<｜Assistant｜>", "<think>", "</think>"),
+            boundaries=("<｜User｜>", "<｜Assistant｜>", "<｜end▁of▁sentence｜>"),
+            encoder=Encoder.DEEPSEEK_V4,
+        ),
+        "inkling": Form(
+            assistant="<|message_model|>",
+            boundaries=(
+                *("<|message_user|>", "<|message_model|>", "<|message_system|>", "<|message_tool|>"),
+                "<|content_model_end_sampling|>",
+            ),
+            encoder=Encoder.INKLING,
+        ),
     }
 )
-"""By the name of the token-in-token-out family. DeepSeek has an encoder instead of a template and is not among them."""
+"""By the name of the token-in-token-out family. The token that ends a turn is always a boundary: what a joint writes
+behind it was not sampled, and belongs to no assistant. DeepSeek V3.2 is not among them: nothing here is driven on it."""

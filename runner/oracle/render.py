@@ -1,9 +1,9 @@
 """Canonical re-render: the whole conversation written by the family's template, compared with the tokens that are kept.
 
-The render goes through `transformers`, as an independent reading of the template. What it finds is graded: special
-tokens and everything outside assistant turns must be equal; assistant turns may differ in form, in classes that are
-told apart. How a server prints the tools (as sent, or with SGLang's defaults) is found from the first prompt, so that a
-printed default is not mistaken for a fault.
+Templates are rendered through `transformers`; families without one have a writer of their own. Both read the form
+independently of the server. What is found is graded: special tokens and everything outside assistant turns must be
+equal; assistant turns may differ in form, in classes that are told apart. How a server prints the tools (as sent, or
+with SGLang's defaults) is found from the first prompt, so that a printed default is not mistaken for a fault.
 """
 
 from __future__ import annotations
@@ -13,37 +13,39 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 
 from pydantic import JsonValue
 
 from runner.agents.records import JsonObject, Record
+from runner.oracle.deepseek import DeepSeek
 from runner.oracle.finding import Finding, Severity, TokenDiff, hard
-from runner.oracle.forms import FORMS, Form
+from runner.oracle.forms import FORMS, Encoder, Form
+from runner.oracle.inkling import Inkling
 from runner.oracle.place import role_at
 from runner.oracle.segments import ASSISTANT_TEXT, COUNT, SegmentDiff, compare, trimmed
 from runner.oracle.soft import classify
 from runner.oracle.template import effective
+from runner.oracle.templated import Templated
 from runner.oracle.tokens import Tokens, first_difference
 
 CHECK: Final = "render"
 _EXCERPT: Final = 300
 
 
-class _Renderer(Protocol):
-    """What is used of a `transformers` tokenizer."""
+class Writer(Protocol):
+    """Writes whole conversations in a family's form."""
 
-    def apply_chat_template(self, conversation: list[JsonObject], **options: object) -> object:
-        """The conversation as text."""
+    def write(self, messages: Sequence[JsonObject], tools: Sequence[JsonObject] | None, prompt: bool) -> str:
+        """The conversation as text; with `prompt` the next turn is opened. Raises what it likes."""
 
 
 class Canon:
     """The canonical form of one family over one tokenizer directory."""
 
-    def __init__(self, form: Form, template: str, directory: Path, tokens: Tokens) -> None:
+    def __init__(self, form: Form, writer: Writer, tokens: Tokens) -> None:
         self.form = form
-        self._template = template
-        self._directory = directory
+        self._writer = writer
         self._tokens = tokens
 
     @classmethod
@@ -55,7 +57,7 @@ class Canon:
         form = FORMS.get(tito_model)
         if form is None:
             return None
-        return cls(form, effective(directory, form), directory, tokens)
+        return cls(form, _writer(form, directory), tokens)
 
     @cached_property
     def boundaries(self) -> frozenset[int]:
@@ -70,30 +72,12 @@ class Canon:
         return frozenset(self._ids(self.form.trailing))
 
     def ids(self, messages: Sequence[JsonObject], tools: Sequence[JsonObject] | None, prompt: bool) -> list[int]:
-        """The conversation as the template writes it, `[n_tokens]`; with `prompt` the next turn is opened."""
+        """The conversation as the family writes it, `[n_tokens]`; with `prompt` the next turn is opened."""
         return self._tokens.encode(self.text(messages, tools, prompt))
 
     def text(self, messages: Sequence[JsonObject], tools: Sequence[JsonObject] | None, prompt: bool) -> str:
         """The same as text."""
-        rendered = self._renderer.apply_chat_template(
-            [_plain(message) for message in messages],
-            tools=list(tools) if tools else None,
-            chat_template=self._template,
-            add_generation_prompt=prompt,
-            tokenize=False,
-            **self.form.arguments,
-        )
-        return str(rendered)
-
-    @cached_property
-    def _renderer(self) -> _Renderer:
-        from transformers import PreTrainedTokenizerFast
-
-        config = self._directory / "tokenizer_config.json"
-        known: JsonObject = json.loads(config.read_text(encoding="utf-8")) if config.is_file() else {}
-        names = {key: known[key] for key in ("bos_token", "eos_token", "pad_token", "unk_token") if key in known}
-        file = str(self._directory / "tokenizer.json")
-        return cast("_Renderer", PreTrainedTokenizerFast(tokenizer_file=file, **names))  # type: ignore[no-untyped-call]
+        return self._writer.write([_plain(message) for message in messages], tools, prompt)
 
     def _ids(self, texts: Sequence[str]) -> list[int]:
         found: list[int] = []
@@ -102,6 +86,16 @@ class Canon:
             if len(ids) == 1:
                 found += ids
         return found
+
+
+def _writer(form: Form, directory: Path) -> Writer:
+    match form.encoder:
+        case Encoder.DEEPSEEK_V4:
+            return DeepSeek()
+        case Encoder.INKLING:
+            return Inkling()
+        case Encoder.TEMPLATE:
+            return Templated(effective(directory, form), form.arguments, directory)
 
 
 def check_render(

@@ -26,7 +26,9 @@ class SoftClass(StrEnum):
 _CALLS: Final = re.compile(
     r"<tool_call>(.*?)</tool_call>"
     r"|<minimax:tool_call>(.*?)</minimax:tool_call>"
-    r"|<\|tool_calls_section_begin\|>(.*?)<\|tool_calls_section_end\|>",
+    r"|<\|tool_calls_section_begin\|>(.*?)<\|tool_calls_section_end\|>"
+    r"|<｜DSML｜tool_calls>(.*?)</｜DSML｜tool_calls>"
+    r"|<\|content_invoke_tool_json\|>(.*?)<\|end_message\|>",
     re.DOTALL,
 )
 _EMPTY_THINKING: Final = re.compile(r"<think>\s*</think>")

@@ -19,6 +19,9 @@ from runner.oracle.tokens import Tokens
 
 CHECK: Final = "text"
 _EXCERPT: Final = 200
+_OPENER: Final = "<think>"
+_TAIL: Final = 4
+"""Tokens at the end of a prompt in which the opening of the thinking is looked for."""
 
 
 def check_text(records: Sequence[Record], turns: Sequence[int], tokens: Tokens) -> list[Finding]:
@@ -29,6 +32,8 @@ def check_text(records: Sequence[Record], turns: Sequence[int], tokens: Tokens) 
     findings: list[Finding] = []
     for record, turn in zip(records, turns, strict=True):
         said = tokens.visible(record.output_ids)
+        if tokens.decode(record.input_ids[-_TAIL:]).rstrip().endswith(_OPENER):
+            said = _OPENER + said  # the prompt has opened the thinking, and some parsers put its tag into the content
         for part, pieces in _parts(record.message):
             if not any(piece in said for piece in pieces):
                 findings.append(

@@ -155,7 +155,7 @@ def test_a_family_without_a_known_form_is_said_not_to_be_rendered(session: Case)
 
 
 def test_a_known_form_without_its_template_is_infrastructure(tokens: Tokens, tmp_path: Path) -> None:
-    assert Canon.load(tmp_path, "deepseekv4", tokens) is None
+    assert Canon.load(tmp_path, "deepseekv32", tokens) is None
     with pytest.raises(InfrastructureError, match="no chat template"):
         Canon.load(tmp_path, "glm47", tokens)
     (tmp_path / "chat_template.jinja").write_text("{{ messages[0].content }}")

@@ -68,3 +68,15 @@ def test_every_part_of_a_reply_must_stand_in_the_sampled_text(
     text: str, message: dict[str, Any], found: set[str], tokens: Tokens
 ) -> None:
     assert {finding.type for finding in check_text([record(text, tokens, **message)], [1], tokens)} == found
+
+
+@pytest.mark.parametrize(
+    ("prompt", "found"), [("<|im_start|>assistant\n<think>\n", set()), ("<|im_start|>assistant\n", {"content"})]
+)
+def test_an_opening_tag_that_stands_in_the_prompt_may_be_part_of_the_content(
+    prompt: str, found: set[str], tokens: Tokens
+) -> None:
+    """SGLang's minimax-append-think parser puts the tag that the prompt has in front of the sampled text."""
+    reply = record("a\n</think>\n\nHi<|im_end|>", tokens, content="<think>a\n</think>\n\nHi")
+    reply.request.input_ids[:] = tokens.encode(prompt)
+    assert {finding.type for finding in check_text([reply], [1], tokens)} == found
