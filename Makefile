@@ -25,6 +25,10 @@ e2e: venv ## the main job: set up what is missing, run every planned cell, verdi
 matrix: venv ## every family x every lane on the scripted engine (no SGLang, no model): minutes; FAMILY= SHARD= LEASES=
 	@ENGINE=scripted FAMILY="$${FAMILY:-all}" exec $(PY) -m runner e2e
 
+e2e-miles: venv ## upstream's published session server, restricted to what it promises (STREAM=, APPEND_ROLES= say otherwise)
+	@image=$$($(PY) -m runner images --only session-server-miles) && SESSION_IMAGE=$${image#*=} \
+		STREAM=$${STREAM:-never} APPEND_ROLES=$${APPEND_ROLES:-tool,user} CELL=$${CELL:-qwen3/v1-openai} $(PY) -m runner e2e
+
 test: venv-dev ## all tests that need no GPU (sets up what is missing, as `make e2e` does)
 	@$(PY) -m runner images --with-tests
 	@$(PYTEST) tests/unit -n auto -q

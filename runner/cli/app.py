@@ -75,11 +75,14 @@ def settings() -> None:
 def images(
     variables: Variables = None,
     with_tests: Annotated[bool, typer.Option(help="Also the scripted engine that tests use.")] = False,
+    only: Annotated[
+        list[str] | None, typer.Option(help="An image to build instead of those of a run; may be repeated.")
+    ] = None,
 ) -> None:
     """Find or set up Docker, Compose, the base image and the project's images, and nothing else."""
     from runner.cli.images import ensure
 
-    raise typer.Exit(ensure(variables or [], with_tests=with_tests))
+    raise typer.Exit(ensure(variables or [], with_tests=with_tests, only=only or ()))
 
 
 @app.command()
@@ -96,6 +99,45 @@ def verify(
 
     urls = {"session-v1": session_v1, "session-v2": session_v2, "engine": engine}
     raise typer.Exit(command(plan, family, artifacts, urls))
+
+
+@app.command(name="verify-index")
+def verify_index(
+    plans: Annotated[Path, typer.Option(help="Directory with one plan per index.", exists=True, file_okay=False)],
+    index: Annotated[int, typer.Option(help="The lease to drive.", envvar="JOB_COMPLETION_INDEX", min=0)],
+    artifacts: Annotated[Path, typer.Option(help="Where the run's directory is made.")] = Path("artifacts"),
+) -> None:
+    """Drive and judge the lease of one index (this is what the runner container of a Kubernetes pod does)."""
+    from runner.cli.pod import verify_index as command
+
+    raise typer.Exit(command(plans, index, artifacts))
+
+
+@app.command()
+def k8s(
+    variables: Variables = None,
+    out: Annotated[Path | None, typer.Option(help="Write the manifest here, not to standard output.")] = None,
+    registry: Annotated[
+        str, typer.Option(help="Where the cluster pulls this project's images from: registry.example/team.")
+    ] = "",
+    artifacts_claim: Annotated[
+        str, typer.Option(help="PersistentVolumeClaim that keeps the artifacts; without it they go with the pods.")
+    ] = "",
+    model_cache: Annotated[
+        str, typer.Option(help="PersistentVolumeClaim with the model cache (HF_HOME); ENGINE=gpu needs one.")
+    ] = "",
+    parallelism: Annotated[int, typer.Option(help="Leases at the same time; 0 for all.", min=0)] = 0,
+    pull_secret: Annotated[list[str] | None, typer.Option(help="Secret to pull images with.")] = None,
+) -> None:
+    """Write the plan as a Kubernetes Indexed Job: one index is one lease. See docs/kubernetes.md.
+
+    Variables are those of `e2e`: what is planned, ENGINE, images, time-outs. Nothing is started, no cluster is asked.
+    """
+    from runner.cli.k8s import Cluster
+    from runner.cli.k8s import k8s as command
+
+    cluster = Cluster(registry, artifacts_claim, model_cache, parallelism, tuple(pull_secret or ()))
+    raise typer.Exit(command(variables or [], cluster, out))
 
 
 @app.command()

@@ -13,12 +13,15 @@ from runner.ground.site import Site
 from runner.report.console import line_consumer
 
 
-def ensure(variables: Sequence[str], *, with_tests: bool) -> ExitCode:
-    """Set up what is missing and print each image's reference, one `NAME=reference` per line."""
+def ensure(variables: Sequence[str], *, with_tests: bool, only: Sequence[str] = ()) -> ExitCode:
+    """Set up what is missing and print each image's reference, one `NAME=reference` per line.
+
+    `only` names images instead of those of a run; the images that they are built on are made and not printed.
+    """
     apply(variables)
     settings = load_settings()
-    names = [*IMAGES, "scripted-engine"] if with_tests else list(IMAGES)
+    names = list(only) or ([*IMAGES, "scripted-engine"] if with_tests else list(IMAGES))
     ground = prepare(Site.here(ROOT, base_image=settings.base_image), names, line_consumer())
-    for name, reference in ground.images.items():
-        print(f"{name}={reference}")
+    for name in names:
+        print(f"{name}={ground.images[name]}")
     return ExitCode.OK

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from runner.base.errors import ConfigurationError, InfrastructureError
@@ -50,6 +50,7 @@ class _Bench:
 
     site: Site
     base: Base
+    recipes: Mapping[str, Recipe]
     client: Docker
     builder: str | None
     emit: Emit
@@ -58,13 +59,20 @@ class _Bench:
 
 
 def tags(names: Iterable[str], site: Site, base: Base, recipes: Mapping[str, Recipe] = RECIPES) -> dict[str, str]:
-    """The tag that each image has or would get. Raises ConfigurationError for a name that is no image of ours."""
+    """The tag that each image has or would get, after that of the image it is built on.
+
+    Raises ConfigurationError for a name that is no image of ours.
+    """
     chosen = list(dict.fromkeys(names))
     unknown = [name for name in chosen if name not in recipes]
     if unknown:
         raise ConfigurationError([f"image {name!r} is not one of {', '.join(sorted(recipes))}" for name in unknown])
-    arguments = {"BASE_IMAGE": base.key}
-    return {name: recipes[name].tag(digest(recipes[name], site.root, arguments)) for name in chosen}
+    found: dict[str, str] = {}
+    for name in chosen:
+        below = tags([recipes[name].on], site, base, recipes) if recipes[name].on else {}
+        arguments = {"BASE_IMAGE": base.key, **({"ENGINE_IMAGE": below[recipes[name].on]} if below else {})}
+        found |= {**below, name: recipes[name].tag(digest(recipes[name], site.root, arguments))}
+    return found
 
 
 def ensure(
@@ -89,8 +97,11 @@ def ensure(
             emit(NoteEvent(message=f"image {tag} is up to date"))
     if missing:
         builder = engine.builder if client.buildx_version() else None
-        bench = _Bench(site, base, client, builder, emit, run, threading.Event())
-        _build_all([(recipes[name], tag) for name, tag in missing.items()], bench)
+        bench = _Bench(site, base, recipes, client, builder, emit, run, threading.Event())
+        orders = [(recipes[name], tag) for name, tag in missing.items()]
+        for above in (False, True):  # what is built on another of them comes after it
+            if wave := [order for order in orders if (order[0].on in missing) is above]:
+                _build_all(wave, replace(bench, cancel=threading.Event()))
     for name in missing:
         clear(recipes[name].name, wanted[name], client, emit)
     return wanted
@@ -143,7 +154,8 @@ def _docker_build(recipe: Recipe, tag: str, log: Path, bench: _Bench) -> None:
     context.parent.mkdir(parents=True, exist_ok=True)
     try:
         dockerfile = archive(recipe, bench.site.root, context)
-        if tags([recipe.name], bench.site, bench.base, {recipe.name: recipe})[recipe.name] != tag:
+        now = tags([recipe.name], bench.site, bench.base, {**bench.recipes, recipe.name: recipe})
+        if now[recipe.name] != tag:
             raise InfrastructureError(
                 f"files of the image {recipe.name} were changed while it was being prepared", "run this again"
             )
@@ -151,7 +163,11 @@ def _docker_build(recipe: Recipe, tag: str, log: Path, bench: _Bench) -> None:
             tag,
             context=context,
             dockerfile=dockerfile,
-            args={"BASE_IMAGE": bench.base.image, **{name: "" for name in _PROXIES if os.environ.get(name)}},
+            args={
+                "BASE_IMAGE": bench.base.image,
+                **({"ENGINE_IMAGE": now[recipe.on]} if recipe.on else {}),
+                **{name: "" for name in _PROXIES if os.environ.get(name)},
+            },
             labels={IMAGE_LABEL: recipe.name},
             builder=bench.builder,
             timeout=_BUILD_TIMEOUT,

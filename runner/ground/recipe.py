@@ -39,6 +39,8 @@ class Recipe:
     """Script run on the host before a build, where it exists."""
     service: str = ""
     """Compose service that runs it."""
+    on: str = ""
+    """Image of ours that it is built on: the build argument ENGINE_IMAGE is its tag, and that counts."""
 
     def tag(self, digest: str) -> str:
         """The image's full name."""
@@ -72,6 +74,19 @@ RECIPES: Mapping[str, Recipe] = {
             dockerfile="images/runner/Dockerfile",
             counts=("images/runner", "runner", "requirements.lock"),
             service="runner",
+        ),
+        Recipe(
+            "session-server-miles",
+            context="",
+            dockerfile="images/session-server-miles/Dockerfile",
+            counts=(
+                "images/session-server-miles",
+                "runner/__init__.py",
+                *(f"runner/base/{name}.py" for name in ("__init__", "errors", "terms")),
+                *(f"runner/contract/{name}.py" for name in ("__init__", "arguments", "compare", "flow", "source")),
+            ),
+            service="session-v1",
+            on="engine-cpu",
         ),
         Recipe(
             "scripted-engine",

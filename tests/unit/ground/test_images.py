@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,30 @@ def test_missing_ones_are_built_with_base_label_and_log(
     assert "building: one 2/2: RUN make" in log.texts
     assert log.texts[-1] == f"built: {tags['one']}"
     assert not list(site.cache.rglob("*.tar"))
+
+
+@pytest.fixture
+def above(recipes: dict[str, Recipe]) -> dict[str, Recipe]:
+    """The recipes with `two` built on `one`."""
+    return {**recipes, "two": replace(recipes["two"], on="one")}
+
+
+def test_what_is_built_on_another_image_comes_after_it_and_gets_its_tag(
+    fake: FakeRun, store: Store, site: Site, log: Log, above: dict[str, Recipe]
+) -> None:
+    tags = images.ensure(["two"], site, BASE, ENGINE, log.append, run=fake, recipes=above)
+    first, second = fake.called("docker build")
+    assert first[first.index("--tag") + 1] == tags["one"]
+    assert second[second.index("--tag") + 1] == tags["two"]
+    assert f"ENGINE_IMAGE={tags['one']}" in second
+    assert not any(part.startswith("ENGINE_IMAGE=") for part in first)
+
+
+def test_an_image_is_another_one_when_what_it_is_built_on_changes(site: Site, above: dict[str, Recipe]) -> None:
+    before = images.tags(["two"], site, BASE, above)
+    (site.root / "one" / "Dockerfile").write_text("FROM other")
+    after = images.tags(["two"], site, BASE, above)
+    assert (before["one"] != after["one"], before["two"] != after["two"]) == (True, True)
 
 
 def test_one_that_is_here_is_one_line_and_no_build(
