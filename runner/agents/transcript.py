@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pydantic import TypeAdapter
+from pydantic import JsonValue, TypeAdapter
 
 from runner.agents.records import JsonObject
-from runner.base.terms import WireFormat
+from runner.base.terms import Lane, WireFormat
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,8 @@ class Transcript:
     """Rejected replies of a turn that never got a good one."""
     unseen: list[Unseen] = field(default_factory=list)
     """Requests whose replies the client gave up."""
+    counterpart: Counterpart | None = None
+    """The same script driven another way beside this session, where the script does that."""
 
     @property
     def path(self) -> list[TurnLog]:
@@ -121,6 +123,16 @@ class Transcript:
         for rejected in [*(item for turn in self.turns for item in turn.rejected), *self.unfinished]:
             counts[rejected.cause] = counts.get(rejected.cause, 0) + 1
         return counts
+
+
+@dataclass
+class Counterpart:
+    """A second session that says the same as the first, in another lane. `snapshot` is what `GET` showed of it in the
+    end, None where that could not be had."""
+
+    lane: Lane
+    transcript: Transcript
+    snapshot: JsonValue = None
 
 
 TRANSCRIPT_ADAPTER: TypeAdapter[Transcript] = TypeAdapter(Transcript)

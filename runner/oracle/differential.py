@@ -8,20 +8,24 @@ texts are different ones, and only what was appended is compared.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import orjson
 from pydantic import JsonValue
 
-from runner.agents.records import JsonObject, Record
-from runner.agents.transcript import TurnLog
-from runner.base.terms import Difference
+from runner.agents.records import JsonObject, Record, SessionView, read
+from runner.agents.transcript import Transcript, TurnLog
+from runner.base.terms import Difference, Lane, WireFormat
+from runner.oracle.canonical import canonical
 from runner.oracle.finding import Finding, Severity, TokenDiff, hard
 from runner.oracle.match import differing, loose_tool_call
 from runner.oracle.spans import Piece, joints, pieces
 from runner.oracle.tokens import RADIUS, Tokens, first_difference
+from runner.plan.model import PlannedCell
 
 CHECK: Final = "differential"
 NEAR_TIE: Final = 1e-3
@@ -57,6 +61,35 @@ def compare_ways(
         )
         return [hard(CHECK, "script", message)]
     return _Comparison(reference, subject, max_trim, frozenset(may_differ), tokens).findings()
+
+
+def check_counterpart(view: SessionView, transcript: Transcript, cell: PlannedCell, tokens: Tokens) -> list[Finding]:
+    """The session beside the one that its script drove another way; empty where the script drove one way only.
+
+    Raises VerificationError when the snapshot of the other session does not follow the contract.
+    """
+    other = transcript.counterpart
+    if other is None:
+        return []
+    if other.snapshot is None:
+        message = f"there is no snapshot of the session that was driven as {other.lane}: nothing can be compared"
+        return [hard(CHECK, "absent", message)]
+    reference = read(
+        SessionView, orjson.dumps(other.snapshot), "records", f"the snapshot of the session of {other.lane}"
+    )
+    return compare_ways(
+        _way(reference, other.transcript, other.lane),
+        _way(view, transcript, cell.lane),
+        max_trim=cell.max_trim_tokens,
+        may_differ=cell.may_differ,
+        tokens=tokens,
+    )
+
+
+def _way(view: SessionView, transcript: Transcript, lane: Lane) -> Way:
+    anthropic = transcript.wire is WireFormat.ANTHROPIC
+    path = [canonical(turn) for turn in transcript.path] if anthropic else transcript.path
+    return Way(f"{lane.service} over {lane.wire}", view.records, path)
 
 
 class _Comparison:
@@ -142,7 +175,7 @@ class _Comparison:
         ours, theirs = self._reference.records[piece.turn], self._subject.records[piece.turn]
         if piece.sampled:
             return "parser"
-        if piece.turn == 0 and ours.request.tools != theirs.request.tools:
+        if piece.turn == 0 and json.dumps(ours.request.tools) != json.dumps(theirs.request.tools):  # order is printed
             return Difference.TOOL_SCHEMA
         if _without(left, self._names[0]) == _without(right, self._names[1]):
             return Difference.CALL_IDS

@@ -10,6 +10,7 @@ from runner.agents.transcript import Transcript
 from runner.base.terms import ServerVersion, WireFormat
 from runner.oracle.canonical import canonical
 from runner.oracle.counts import check_accumulated, check_budget, check_client_counts, check_counts
+from runner.oracle.differential import check_counterpart
 from runner.oracle.finding import Finding, hard
 from runner.oracle.history import check_messages, check_path
 from runner.oracle.kept import check_fresh, check_kept
@@ -63,4 +64,5 @@ def judge(view: SessionView, transcript: Transcript, cell: PlannedCell, measure:
     if lane.server is ServerVersion.V2:
         findings += check_tree(view.metadata.tree, records, transcript)
         findings += check_roots(transcript)
+    findings += check_counterpart(view, transcript, cell, tokens)
     return findings

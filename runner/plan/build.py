@@ -152,6 +152,7 @@ def plan_cell(settings: Settings, family: Family, cell: CellId, built: Collectio
         max_tokens=scenario.max_tokens or family.response_budget.of(settings.engine),
         turn_timeout=TURN_TIMEOUT,
         tool_call_parser=family.tool_call_parser,
+        may_differ=family.may_differ,
         message_matcher=Matcher.LOOSE_TOOL_CALL if anthropic else Matcher.STRICT,
         intermediate_system=family.anthropic_intermediate_system_expectation if anthropic else None,
         limits=Limits(
@@ -235,6 +236,10 @@ def why_not(settings: Settings, family: Family, cell: CellId, built: Collection[
         return "there is no micro model of this family; only ENGINE=gpu can run it"
     if lane not in built:
         return f"this version does not drive {lane} yet"
+    beside = SCENARIOS[cell.scenario].beside.get(lane)
+    if settings.targets and beside is not None and beside.service not in settings.targets:
+        unset = f"{beside.service.replace('-', '_').upper()}_URL"
+        return f"{unset} is not set, and {cell.scenario} compares this lane with {beside}"
     return SCENARIOS[cell.scenario].why_not(restricted(settings, family), lane)
 
 

@@ -17,7 +17,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from runner.base.errors import ConfigurationError
-from runner.base.terms import CellId, Lane, Role
+from runner.base.terms import CellId, Difference, Lane, Role
 from runner.base.values import ALL
 from runner.plan.model import EngineKind, FailureMode, SystemExpectation
 
@@ -125,6 +125,10 @@ class Family(_Strict):
     soft_threshold: Annotated[SoftThreshold, Field(description="{ openai = ratio, anthropic = ratio }")]
     content_limit: _Ratio = 0.0
     """Highest ratio of samples in which an assistant's *content* differs; harmless formatting does not count here."""
+    may_differ: Annotated[
+        list[Annotated[Difference, Field(strict=False)]], Field(description=f"a list out of {', '.join(Difference)}")
+    ] = Field(default_factory=list)
+    """What two ways of one script may write differently into a prompt; all else that differs fails."""
     temperature: Annotated[float, Field(ge=0, description="a number, at least 0")] = 0.7
     samples: Annotated[CountByEngine, Field(description="{ cpu = count, gpu = count }")]
     context_length: Annotated[CountByEngine, Field(description="{ cpu = tokens, gpu = tokens }")]

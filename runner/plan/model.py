@@ -13,7 +13,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from runner.base.settings import EngineKind
-from runner.base.terms import CellId, Lane, Role
+from runner.base.terms import CellId, Difference, Lane, Role
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -104,6 +104,8 @@ class PlannedCell(_Model):
     turn_timeout: Annotated[float, Field(gt=0)] = 180.0
     tool_call_parser: str = ""
     message_matcher: Matcher = Matcher.STRICT
+    may_differ: list[Difference] = Field(default_factory=list)
+    """What two ways of one script may write differently into a prompt of this family."""
     intermediate_system: SystemExpectation | None = None
     """Only in an Anthropic lane: what the route must offer, compared with `/health` before any request."""
     limits: Limits

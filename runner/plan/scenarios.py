@@ -38,6 +38,7 @@ class Scenario:
     of the cell. `samples` is the number of sessions where the person asked for none, None for the family's;
     `temperature`, `max_tokens` and `soft` replace the family's (`soft` is the ratio of samples that may differ softly:
     1.0 where a grammar writes the calls). `weight` is the expected time beside a baseline cell of as many samples.
+    `beside` gives the lane whose server is driven as well, where a script compares two.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Scenario:
     max_tokens: int | None = None
     soft: float | None = None
     weight: float = 0.5
+    beside: Mapping[Lane, Lane] = field(default_factory=lambda: MappingProxyType({}))
 
     def why_not(self, family: Family, lane: Lane) -> str:
         """Why this scenario cannot run in this lane of this family, or an empty string where it can."""
@@ -182,6 +184,17 @@ _ALL = (
         roles=_DIALOGUE,
         events=shows("interrupted", "left_waiting", "deleted_in_flight"),
         soft=1.0,
+    ),
+    Scenario(
+        "differential",
+        "the same script driven two ways at temperature 0: v2 beside v1, the Anthropic wire beside the OpenAI one",
+        refuses=MappingProxyType({Lane.V1_OPENAI: "it is the reference that the other lanes are compared with"}),
+        roles=_DIALOGUE,
+        events=shows("compared"),
+        temperature=0.0,
+        soft=1.0,
+        weight=1.0,
+        beside=MappingProxyType({Lane.V2_OPENAI: Lane.V1_OPENAI, Lane.V2_ANTHROPIC: Lane.V2_OPENAI}),
     ),
 )
 

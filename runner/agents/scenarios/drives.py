@@ -15,6 +15,7 @@ from runner.agents.scenarios import (
     budget,
     caching,
     concurrent,
+    differential,
     identical,
     interrupted,
     lists,
@@ -47,6 +48,7 @@ DRIVES: Mapping[tuple[str, WireFormat], Drive] = MappingProxyType(
         **_both("reply-lost", lost.drive),
         **_both("identical", identical.drive),
         **_both("interrupted-stream", interrupted.drive),
+        **_both("differential", differential.drive),
     }
 )
 """By scenario and wire."""

@@ -243,6 +243,25 @@ def test_another_form_of_the_tool_is_allowed_only_where_the_family_says_so(
     assert seen(compared(other_form, may_differ=allowed)) == [("tool_schema", 1, severity)]
 
 
+def test_another_order_of_a_tools_keys_is_another_form() -> None:
+    """Templates print the keys in the order in which they come."""
+
+    def reordered(records: list[Raw]) -> None:
+        for record in records:
+            record["request"]["tools"] = [{"b": 2, "a": 1}]
+            ids(record)[0:0] = TOKENS.encode("b")
+
+    def ordered(records: list[Raw]) -> list[Raw]:
+        for record in records:
+            record["request"]["tools"] = [{"a": 1, "b": 2}]
+        return records
+
+    other = raw("b")
+    reordered(other)
+    found = compare_ways(way("a", ordered(raw("a"))), way("b", other), max_trim=0, may_differ=(), tokens=TOKENS)
+    assert seen(found) == [("tool_schema", 1, "hard")]
+
+
 @pytest.mark.parametrize(("allowed", "severity"), [((), "hard"), ((Difference.CALL_IDS,), "note")])
 def test_printed_call_ids_are_allowed_only_where_the_family_says_so(
     allowed: tuple[Difference, ...], severity: str
