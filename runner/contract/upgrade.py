@@ -126,7 +126,7 @@ class Findings:
         self.changed += [f"conversion {change}" for change in changes]
         if names:
             listed = ", ".join(f"{kind} {case}" for kind, case in names)
-            self.problems.append(f"{len(names)} cases of the conversion changed: {listed}")
+            self.problems.append(f"{len(names)} of the conversion's cases changed: {listed}")
 
     def ours(self, old: ContractResult, new: ContractResult) -> None:
         """Our conversion against SGLang's: differences that are not listed."""

@@ -185,7 +185,7 @@ def _lock(folder: Path, version: str, execute: Run) -> str:
                 ),
                 timeout=_SECONDS,
             )
-            if not done.ok and "No solution found" in done.stderr:
+            if not done.ok and not done.timed_out and "No solution found" in done.stderr:
                 raise ConfigurationError(
                     [f"VERSION={version}: its requirements cannot be had together: {_cause(done.stderr)}"]
                 )
