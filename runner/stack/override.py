@@ -32,10 +32,10 @@ _SHARED_MEMORY = "32g"
 _READERS = ("session-v1", "session-v2", "runner")
 
 
-def engine_command(lease: PlannedLease, *, template: bool = False) -> list[str]:
+def engine_command(lease: PlannedLease, *, template: str = "") -> list[str]:
     """Arguments of `python3 -m sglang.launch_server`. Devices beyond one tensor-parallel group become replicas.
 
-    With `template` the engine renders with the fixed template, as the session server does; else with the model's own.
+    With `template`, a path inside the container, the engine renders with that one; else with the model's own.
 
     Raises ConfigurationError where the devices don't divide into groups.
     """
@@ -45,7 +45,7 @@ def engine_command(lease: PlannedLease, *, template: bool = False) -> list[str]:
             [f"family {lease.family}: {lease.gpus} GPUs are no multiple of tensor_parallel = {lease.tensor_parallel}"]
         )
     optional = [
-        ("--chat-template", TEMPLATE, template),
+        ("--chat-template", template, bool(template)),
         ("--data-parallel-size", replicas, replicas > 1),
         ("--expert-parallel-size", lease.expert_parallel, lease.expert_parallel > 1),
     ]
@@ -74,11 +74,10 @@ def override(lease: PlannedLease, devices: Sequence[str], cache: Path, template:
     request = {"driver": "nvidia", "device_ids": list(devices), "capabilities": ["gpu"]}
     engine = {
         "entrypoint": ["python3", "-m", "sglang.launch_server"],
-        "command": engine_command(lease, template=template is not None),
+        "command": engine_command(lease, template=TEMPLATE if template is not None else ""),
         "environment": {"HF_HOME": CACHE, "HF_HUB_OFFLINE": "1", "HOME": "/tmp"},  # noqa: S108 - a tmpfs of its own
         "volumes": [mount, *([_mount(template, TEMPLATE)] if template else [])],
         "shm_size": _SHARED_MEMORY,
-        "ulimits": {"memlock": {"soft": -1, "hard": -1}},
         "deploy": {"resources": {"reservations": {"devices": [request]}}},
     }
     return {"services": {"engine": engine, **{name: {"volumes": [mount]} for name in _READERS}}}

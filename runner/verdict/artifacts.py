@@ -13,7 +13,7 @@ from runner.ledger.reader import Ledger, read_ledger
 from runner.plan.model import SCHEMA_VERSION, Plan, PlannedLease
 from runner.verdict.engine import read_engine
 from runner.verdict.gate import decide, with_problems
-from runner.verdict.lines import repeat
+from runner.verdict.lines import lasting, repeat
 from runner.verdict.merge import Part, merge
 from runner.verdict.model import SCHEMA_VERSION as VERDICT_SCHEMA
 from runner.verdict.model import Verdict
@@ -34,13 +34,19 @@ def load_plan(run: Path) -> Plan:
     Raises:
         ConfigurationError: `run` is not the directory of a run, or its plan is of another version.
     """
-    path = run / PLAN_NAME
+    return _plan(run / PLAN_NAME, f"{run} is not the directory of a run: {PLAN_NAME}")
+
+
+def read_plan(path: Path) -> Plan:
+    """The plan in this file. Raises ConfigurationError as `load_plan`."""
+    return _plan(path, str(path))
+
+
+def _plan(path: Path, named: str) -> Plan:
     try:
         plan = Plan.model_validate_json(path.read_bytes())
     except OSError as error:
-        raise ConfigurationError(
-            [f"{run} is not the directory of a run: {PLAN_NAME} cannot be read ({error.strerror or error})"]
-        ) from error
+        raise ConfigurationError([f"{named} cannot be read ({error.strerror or error})"]) from error
     except ValidationError as error:
         detail = error.errors()[0]
         where = ".".join(map(str, detail["loc"])) or "the whole file"
@@ -138,7 +144,7 @@ def located(run: Path, plan: Plan, verdict: Verdict) -> Verdict:
 
 def _repeatable(run: Path, lease: PlannedLease) -> bool:
     if lease.urls:
-        return True
+        return bool(lasting(lease))
     return (run / ENVIRONMENT_NAME).is_file() and (run / "leases" / lease.family / VARIABLES_NAME).is_file()
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from urllib.parse import urlsplit
 
-from runner.plan.model import EngineKind, Plan, PlannedCell
+from runner.plan.model import EngineKind, Plan, PlannedCell, PlannedLease
 
 
 def repeat(run: str, cell: PlannedCell) -> str:
@@ -28,8 +29,9 @@ def drive(plan: Plan, cell: PlannedCell) -> str:
         ("SAMPLES", str(len(cell.samples))),
         ("CYCLES", str(cell.cycles)),
     ]
-    if lease and lease.urls:
-        values += [(f"{service.upper().replace('-', '_')}_URL", url) for service, url in lease.urls.items()]
+    urls = lasting(lease) if lease else {}
+    if lease and urls:
+        values += [(f"{service.upper().replace('-', '_')}_URL", url) for service, url in urls.items()]
         values.append(("TOKENIZER", lease.tokenizer))
     elif lease and lease.engine is not EngineKind.CPU:
         values.append(("ENGINE", lease.engine.value))
@@ -39,6 +41,11 @@ def drive(plan: Plan, cell: PlannedCell) -> str:
     if lease and lease.workers > 1:
         values.append(("WORKERS", str(lease.workers)))
     return _make("e2e", values)
+
+
+def lasting(lease: PlannedLease) -> dict[str, str]:
+    """The servers of a lease that can be asked again: one that is named as its service was in a pod, and is gone."""
+    return {service: url for service, url in lease.urls.items() if urlsplit(url).hostname != service}
 
 
 def _make(target: str, values: list[tuple[str, str]]) -> str:
