@@ -366,6 +366,75 @@ async def test_no_more_connections_than_allowed_are_opened() -> None:
         assert peer.connections == 2
 
 
+@pytest.mark.parametrize(
+    "unasked",
+    [
+        pytest.param(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil", id="a whole answer"),
+        pytest.param(b"HTTP/1.1 2", id="the start of one"),
+        pytest.param(b"noise", id="noise"),
+    ],
+)
+async def test_bytes_that_nothing_asked_for_are_not_the_next_answer(unasked: bytes) -> None:
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_head(reader)
+        writer.write(OK + unasked)
+        await reader.read()
+
+    async with Peer(handler) as peer:
+        for _ in range(3):
+            answer = await peer.get()
+            assert (answer.status, answer.headers, answer.body) == (200, {"content-length": "2"}, b"ok")
+        assert peer.connections == 3
+
+
+async def test_an_answer_comes_with_its_own_headers() -> None:
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for number in (b"1", b"2"):
+            await read_head(reader)
+            writer.write(b"HTTP/1.1 200 OK\r\nX-%b: \xe9\r\ncontent-length: 0\r\n\r\n" % number)
+
+    async with Peer(handler) as peer:
+        answers = [await peer.get(), await peer.get()]
+        assert [answer.headers for answer in answers] == [
+            {"x-1": "é", "content-length": "0"},
+            {"x-2": "é", "content-length": "0"},
+        ]
+
+
+async def test_an_upgrade_is_no_answer() -> None:
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_head(reader)
+        writer.write(b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n")
+        await reader.read()
+
+    async with Peer(handler) as peer:
+        with pytest.raises(ProtocolError):
+            await peer.get()
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [
+        pytest.param("/x", [("a", "b\r\nc: d")], id="a header in a header"),
+        pytest.param("/x", [("a", "b\nc")], id="half a line break"),
+        pytest.param("/x", [("a\0", "b")], id="nul"),
+        pytest.param("/x", [("a", "東京")], id="no single bytes"),
+        pytest.param("/x HTTP/1.1\r\na: b", [], id="a header in the path"),
+        pytest.param("/x y", [], id="a space in the path"),
+    ],
+)
+async def test_nothing_can_be_smuggled_into_a_request(path: str, headers: list[tuple[str, str]]) -> None:
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_head(reader)
+        writer.write(OK)
+
+    async with Peer(handler) as peer:
+        with pytest.raises(ProtocolError):
+            await peer.pool.send("GET", path, headers, b"", timeout_seconds=5)
+        assert peer.connections == 0
+        assert (await peer.pool.send("GET", "/x", [("a", "é")], b"", timeout_seconds=5)).status == 200
+
+
 async def test_a_port_that_nobody_listens_on_is_a_connect_error() -> None:
     pool = Pool("http://127.0.0.1:9", connect_timeout_seconds=5, max_connections=1)
     with pytest.raises(ConnectError):

@@ -10,6 +10,7 @@ from fastapi import FastAPI
 
 from session_server import __version__
 from session_server.app import chat, errors, health, messages, metrics, passthrough, samples, sessions
+from session_server.app.direct import Direct
 from session_server.app.middleware import RequestContext
 from session_server.app.service import Service
 from session_server.core import matchers
@@ -57,9 +58,13 @@ def build(settings: Settings, codec: Codec, *, transport: Transport | None = Non
     )
     app.state.service = service
     errors.install(app)
-    # the busiest route first: routes are tried in order
     for module in (chat, messages, health, metrics, sessions, samples, passthrough):
         app.include_router(module.router)
+    # the last one added is the first one to see a request
+    app.add_middleware(
+        Direct,
+        endpoints={"v1/chat/completions": chat.chat_completions, "v1/messages": messages.create_message},
+    )
     app.add_middleware(RequestContext)
     return app
 

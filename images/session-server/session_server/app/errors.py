@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -26,20 +27,29 @@ def error_response(status: int, message: str) -> Response:
     return json_response({"error": message}, status)
 
 
+def refusal(path: str, error: SessionError | MatcherError | HTTPException) -> Response:
+    """What the client of `path` gets for `error`."""
+    if isinstance(error, HTTPException):
+        return json_response({"detail": error.detail}, error.status_code, dict(error.headers or {}))
+    if isinstance(error, MatcherError):
+        logger().error("matcher failed", path=path, reason=str(error))
+        return error_response(500, str(error))
+    if error.status >= 500:
+        logger().warning("turn failed", path=path, status=error.status, reason=str(error))
+    return error_response(error.status, str(error))
+
+
 def install(app: FastAPI) -> None:
     """Turn this package's errors into answers."""
 
     @app.exception_handler(SessionError)
     async def refused(request: Request, error: SessionError) -> Response:
-        if error.status >= 500:
-            logger().warning("turn failed", path=request.url.path, status=error.status, reason=str(error))
-        return error_response(error.status, str(error))
+        return refusal(request.url.path, error)
+
+    @app.exception_handler(MatcherError)
+    async def matcher_failed(request: Request, error: MatcherError) -> Response:
+        return refusal(request.url.path, error)
 
     @app.exception_handler(RequestValidationError)
     async def malformed(request: Request, error: RequestValidationError) -> Response:
         return error_response(400, explain(error.errors()))
-
-    @app.exception_handler(MatcherError)
-    async def matcher_failed(request: Request, error: MatcherError) -> Response:
-        logger().error("matcher failed", path=request.url.path, reason=str(error))
-        return error_response(500, str(error))

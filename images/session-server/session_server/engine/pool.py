@@ -1,4 +1,4 @@
-"""Keep-alive HTTP/1.1 connections to one address: `h11` for the protocol, asyncio for the sockets.
+"""Keep-alive HTTP/1.1 connections to one address: `httptools` reads the answers, asyncio has the sockets.
 
 A general client costs more per turn than everything else in this server together. This one does what the engine needs
 and no more: whole requests, whole answers, no redirects, cookies, proxies or compression.
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import cast
 from urllib.parse import urlsplit
 
-import h11
+import httptools
 
 _JOINED = 16 * 1024
 """Bodies below this size, in bytes, leave in one write with their head."""
@@ -57,13 +57,17 @@ class _Connection(asyncio.Protocol):
     """One socket and the exchange that is under way on it."""
 
     def __init__(self) -> None:
-        self.h11 = h11.Connection(our_role=h11.CLIENT)
         self.transport: asyncio.Transport | None = None
         self.closed = False
         self.silent = True
+        self._parser = httptools.HttpResponseParser(self)
         self._waiter: asyncio.Future[Answer] | None = None
-        self._response: h11.Response | None = None
+        self._reset()
+
+    def _reset(self) -> None:
+        self._headers: dict[str, str] = {}
         self._chunks: list[bytes] = []
+        self._headed = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the socket: a stream transport by contract, though other event loops have classes of their own."""
@@ -72,81 +76,104 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Take bytes in."""
         self.silent = False
-        self._advance(data)
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._fail(ProtocolError(f"not an answer in HTTP/1.1: {error}"))
+            self.abort()
 
     def eof_received(self) -> None:
-        """The engine will send no more."""
-        self._advance(b"")
+        """The engine will send no more: the end of a body that says neither its length nor its chunks."""
+        if self._headed and not self._framed():
+            self._finish(keep=False)
 
     def connection_lost(self, error: Exception | None) -> None:
         """Fail what is under way."""
         self.closed = True
         self._fail(ReadError(f"the engine closed the connection{f': {error}' if error else ''}"))
 
-    def _advance(self, data: bytes) -> None:
-        try:
-            self.h11.receive_data(data)
-            while True:
-                event = self.h11.next_event()
-                if isinstance(event, h11.Response):
-                    self._response = event
-                elif isinstance(event, h11.Data):
-                    self._chunks.append(bytes(event.data))
-                elif isinstance(event, h11.EndOfMessage):
-                    self._finish()
-                    return
-                elif not isinstance(event, h11.InformationalResponse):
-                    return
-        except h11.RemoteProtocolError as error:
-            self._fail(ReadError(str(error)) if not data else ProtocolError(str(error)))
+    def on_message_begin(self) -> None:
+        """Called by the parser; bytes that nothing asked for must not be taken for the next answer."""
+        if self._waiter is None or self._waiter.done():
             self.abort()
 
-    def _finish(self) -> None:
-        response, waiter = self._response, self._waiter
-        if response is None or waiter is None or waiter.done():
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Called by the parser; of a header that comes twice the last one counts."""
+        self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        """Called by the parser."""
+        self._headed = True
+
+    def on_body(self, body: bytes) -> None:
+        """Called by the parser."""
+        self._chunks.append(body)
+
+    def on_message_complete(self) -> None:
+        """Called by the parser; an informational answer is not the answer yet."""
+        if self._parser.get_status_code() < 200:
+            self._reset()
+        else:
+            self._finish(keep=self._parser.should_keep_alive())
+
+    def _framed(self) -> bool:
+        return "content-length" in self._headers or "transfer-encoding" in self._headers
+
+    def _finish(self, *, keep: bool) -> None:
+        waiter = self._waiter
+        if waiter is None or waiter.done():
             self.abort()
             return
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in response.headers}
-        waiter.set_result(Answer(response.status_code, headers, b"".join(self._chunks)))
+        if not keep:
+            self.closed = True
+        body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        waiter.set_result(Answer(self._parser.get_status_code(), self._headers, body))
+        self._reset()
 
     def _fail(self, error: TransportError) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(error)
 
-    async def exchange(self, request: h11.Request, content: bytes) -> Answer:
+    async def exchange(self, head: bytes, content: bytes) -> Answer:
         """Send a request and wait for its whole answer."""
         if self.transport is None:
             raise ConnectError("the connection was never made")
-        self._response, self._chunks, self.silent = None, [], True
+        self._reset()
+        self.silent = True
         self._waiter = asyncio.get_running_loop().create_future()
-        head = self.h11.send(request) or b""
         if len(content) < _JOINED:
-            self.transport.write(head + self._framed(content))
+            self.transport.write(head + content)
         else:
             # a long prompt is not copied once more only to save a call
-            self.transport.write(head)
-            self.transport.write(self._framed(content))
+            self.transport.writelines((head, content))
         try:
             return await self._waiter
         finally:
             self._waiter = None
-
-    def _framed(self, content: bytes) -> bytes:
-        body = self.h11.send(h11.Data(data=content)) if content else None
-        return (body or b"") + (self.h11.send(h11.EndOfMessage()) or b"")
-
-    def reusable(self) -> bool:
-        """Make ready for the next exchange; False when the connection has to be closed."""
-        if self.closed or self.h11.our_state is not h11.DONE or self.h11.their_state is not h11.DONE:
-            return False
-        self.h11.start_next_cycle()
-        return True
 
     def abort(self) -> None:
         """Close at once; the engine takes that as a withdrawal of the request."""
         self.closed = True
         if self.transport is not None:
             self.transport.abort()
+
+
+def _head(method: str, target: str, headers: Iterable[tuple[str, str]]) -> bytes:
+    """Request line and headers.
+
+    Raises:
+        ProtocolError: a part would end its line early, or is not of one byte per character.
+    """
+    lines = [f"{method} {target} HTTP/1.1"]
+    lines += [f"{name}: {value}" for name, value in headers]
+    text = "\r\n".join(lines)
+    breaks = len(lines) - 1
+    if text.count("\r") != breaks or text.count("\n") != breaks or "\0" in text or lines[0].count(" ") != 2:
+        raise ProtocolError("a header or the path of the request has a character that HTTP does not allow there")
+    try:
+        return f"{text}\r\n\r\n".encode("latin-1")
+    except UnicodeEncodeError as error:
+        raise ProtocolError(f"a header of the request cannot be written: {error}") from error
 
 
 class Pool:
@@ -171,44 +198,44 @@ class Pool:
         Raises:
             TransportError: there is no whole answer.
         """
-        request = h11.Request(
-            method=method,
-            target=self._prefix + path,
-            headers=[
+        head = _head(
+            method,
+            self._prefix + path,
+            (
                 ("host", self._authority),
                 ("accept-encoding", "identity"),
                 ("content-length", str(len(content))),
                 *headers,
-            ],
+            ),
         )
         async with self._places:
             try:
                 async with asyncio.timeout(timeout_seconds):
-                    return await self._exchange(request, content)
+                    return await self._exchange(head, content)
             except TimeoutError as error:
                 raise ReadTimeoutError(f"no complete answer within {timeout_seconds:g} s") from error
 
-    async def _exchange(self, request: h11.Request, content: bytes) -> Answer:
+    async def _exchange(self, head: bytes, content: bytes) -> Answer:
         connection = self._take_idle()
         if connection is not None:
             try:
-                return await self._on(connection, request, content)
+                return await self._on(connection, head, content)
             except ReadError:
                 # an idle connection that the engine closed while this request was on its way: not one byte was answered
                 if not connection.silent:
                     raise
-        return await self._on(await self._connect(), request, content)
+        return await self._on(await self._connect(), head, content)
 
-    async def _on(self, connection: _Connection, request: h11.Request, content: bytes) -> Answer:
+    async def _on(self, connection: _Connection, head: bytes, content: bytes) -> Answer:
         try:
-            answer = await connection.exchange(request, content)
+            answer = await connection.exchange(head, content)
         except BaseException:
             connection.abort()
             raise
-        if connection.reusable():
-            self._idle.append(connection)
-        else:
+        if connection.closed:
             connection.abort()
+        else:
+            self._idle.append(connection)
         return answer
 
     def _take_idle(self) -> _Connection | None:
