@@ -1,37 +1,26 @@
 """Before a GPU run starts anything: every link from driver to weights is looked at, and all that miss are named.
 
-The chain is the doctor's. The weights are looked for in the model cache, because nothing is downloaded at run time: a
-model that is not there yet would fail half an hour later, in a container, with a message about the network.
+The chain is the doctor's.
 """
 
 from __future__ import annotations
 
-import stat
-from pathlib import Path, PurePosixPath
-
 from runner.base.errors import InfrastructureError
 from runner.base.settings import EngineKind, Settings
 from runner.cli.stacks import ROOT
+from runner.cli.weights import cache_dir, chat_template, snapshot
 from runner.ground import nvidia
 from runner.ground.check import Status
 from runner.ground.doctor import diagnose
 from runner.ground.shell import run as run_command
 from runner.ground.site import Site
-from runner.oracle.template import bundled
 from runner.plan.model import Plan, PlannedLease
 from runner.stack.devices import Devices
-from runner.stack.override import CACHE
 
-_SERVER_TEMPLATES = Path("images/session-server/session_server/tito/templates")
-"""Fixed templates that the session server brings itself."""
+__all__ = ["cache_dir", "chat_template", "free_devices", "preflight", "snapshot"]
 
 _FREE_SHARE = 0.9
 """A device counts as free where this part of its memory is."""
-
-
-def cache_dir(settings: Settings) -> Path:
-    """The model cache on this host."""
-    return (settings.hf_home or Path.home() / ".cache" / "huggingface").expanduser().resolve()
 
 
 def preflight(settings: Settings, plan: Plan) -> Plan:
@@ -72,37 +61,6 @@ def preflight(settings: Settings, plan: Plan) -> Plan:
             f"ENGINE=gpu cannot run on this machine; nothing was started:\n{listed}", "make doctor ENGINE=gpu"
         )
     return plan.model_copy(update={"leases": leases})
-
-
-def snapshot(cache: Path, model: str) -> PurePosixPath:
-    """Directory of the model's files as the containers see it.
-
-    Raises InfrastructureError where the cache does not have it, or other users cannot read it.
-    """
-    inside = PurePosixPath("hub") / f"models--{model.replace('/', '--')}"
-    fetch = f"HF_HOME={cache} huggingface-cli download {model}"
-    try:
-        revision = (cache / inside / "refs" / "main").read_text(encoding="utf-8").strip()
-    except OSError:
-        raise InfrastructureError(f"{model} is not in the model cache {cache}", fetch) from None
-    directory = inside / "snapshots" / revision
-    file = cache / directory / "tokenizer.json"
-    if not file.is_file():
-        raise InfrastructureError(f"{model} is not complete in {cache}: {directory} has no tokenizer.json", fetch)
-    if not file.stat().st_mode & stat.S_IROTH:
-        raise InfrastructureError(
-            f"{cache} cannot be read by the containers, which run as another user", f"chmod -R o+rX {cache}"
-        )
-    return PurePosixPath(CACHE) / directory
-
-
-def chat_template(lease: PlannedLease) -> str | None:
-    """The template that the session server renders with, for the engine to render with too; None: the model's own.
-
-    Raises InfrastructureError where it is not installed.
-    """
-    own = ROOT / _SERVER_TEMPLATES / f"{lease.tito_model}.jinja"
-    return own.read_text(encoding="utf-8") if own.is_file() else bundled(lease.tito_model)
 
 
 def free_devices(settings: Settings) -> list[str]:

@@ -18,9 +18,9 @@ from runner import __version__
 from runner.base.errors import ConfigurationError, InfrastructureError
 from runner.base.settings import EngineKind, Settings
 from runner.base.terms import ExitCode
-from runner.cli.gpu import chat_template
 from runner.cli.stacks import ROOT, compose_variables, image_references, needed_images
 from runner.cli.variables import apply
+from runner.cli.weights import chat_template
 from runner.ground import base, images
 from runner.ground.base import Base, Origin
 from runner.ground.client import Docker

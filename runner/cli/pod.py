@@ -11,9 +11,9 @@ from pathlib import Path
 from runner.base.errors import ConfigurationError
 from runner.base.settings import EngineKind, load_settings
 from runner.base.terms import ExitCode
-from runner.cli.gpu import snapshot
 from runner.cli.job import conduct
 from runner.cli.running import verify_running
+from runner.cli.weights import snapshot
 from runner.plan.model import Plan
 from runner.stack.manifest import plan_name
 from runner.stack.override import CACHE
