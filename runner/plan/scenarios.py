@@ -58,7 +58,7 @@ class Scenario:
         """Why this scenario cannot run in this lane of this family, or an empty string where it can."""
         if lane in self.refuses:
             return self.refuses[lane]
-        lacking = sorted(self.roles - set(family.append_roles))
+        lacking = sorted(role.value for role in self.roles - set(family.append_roles))
         if lacking:
             return f"the family's template may not append {', '.join(map(repr, lacking))}, which {self.name} needs"
         return ""
