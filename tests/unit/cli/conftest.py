@@ -20,7 +20,7 @@ from runner.lane.verify import verify
 from runner.ledger.paths import lease_cell, lease_ledger
 from runner.ledger.records import PhaseRecord
 from runner.ledger.writer import LedgerWriter
-from runner.plan.model import Plan, PlannedLease
+from runner.plan.model import Plan, PlannedCell, PlannedLease
 from runner.report.write import write_files, write_plan
 from runner.verdict.artifacts import load_run
 from runner.verdict.models import keep_models
@@ -57,9 +57,17 @@ class Run:
         return Run(target)
 
 
-def drive(path: Path, lanes: Sequence[Lane], faults: Sequence[Fault] = (), *, samples: int = 2, cycles: int = 1) -> Run:
-    """Drive qwen3 in these lanes and leave what a run leaves."""
-    cells = [planned_cell(lane, samples=samples, cycles=cycles) for lane in lanes]
+def drive(
+    path: Path,
+    lanes: Sequence[Lane],
+    faults: Sequence[Fault] = (),
+    *,
+    samples: int = 2,
+    cycles: int = 1,
+    cells: Sequence[PlannedCell] = (),
+) -> Run:
+    """Drive qwen3 in these lanes and leave what a run leaves; `cells` replace the baseline cell of each lane."""
+    cells = cells or [planned_cell(lane, samples=samples, cycles=cycles) for lane in lanes]
     lease = PlannedLease(
         family="qwen3",
         model="/models/qwen3",
@@ -78,7 +86,7 @@ def drive(path: Path, lanes: Sequence[Lane], faults: Sequence[Fault] = (), *, sa
         stall_timeout=30,
         timeout=60,
         leases=[lease],
-        cells=cells,
+        cells=list(cells),
     )
     write_plan(path, plan)
     with LedgerWriter(lease_ledger(path, "qwen3"), run=RUN_ID, cell=lease_cell("qwen3"), writer="host") as host:
