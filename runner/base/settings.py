@@ -342,8 +342,6 @@ def _conflicts(settings: Settings, skip: set[str]) -> list[str]:
             f"LEASES={str(settings.leases)!r}: with ENGINE=gpu the devices decide how many run; name them with GPUS"
         )
     problems += _target_conflicts(settings, skip)
-    if settings.workers > 1 and "workers" not in skip:
-        problems.append(f"WORKERS={str(settings.workers)!r}: one session server per version is started; allowed: 1")
     for cell in settings.cell:
         for field, part, named in (
             ("family", cell.family, settings.family),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 
 import docker
@@ -13,20 +12,17 @@ from runner.base.errors import InfrastructureError
 from runner.base.events import Emit, NoteEvent
 from runner.base.settings import EngineKind
 from runner.cli.facts import environment
-from runner.cli.gpu import cache_dir, chat_template, free_devices
+from runner.cli.gpu import free_devices
 from runner.cli.job import Run, write_environment, write_lease_ledger
-from runner.cli.stacks import ENV_NAME, ROOT, compose_variables, image_references, needed_images, project_name
+from runner.cli.lease import run_lease
+from runner.cli.stacks import ROOT, compose_variables, image_references, needed_images
 from runner.ground.prepare import prepare
 from runner.ground.site import Site
 from runner.plan.expected import lease_seconds
 from runner.plan.model import Plan, PlannedLease
 from runner.stack import sweep
 from runner.stack.devices import Devices, Stop, run_packed
-from runner.stack.failure import ServiceFailure, StackError
-from runner.stack.lease import Budgets, Lease, unexpected
-from runner.stack.override import OVERRIDE_NAME, write_override
-from runner.stack.project import Project, write_env_file
-from runner.verdict.artifacts import PLAN_NAME
+from runner.stack.lease import unexpected
 
 _SCRIPTED = (
     "ENGINE=scripted: no SGLang and no model take part; what is verified are session servers, templates and verifier"
@@ -105,56 +101,6 @@ def in_order(plan: Plan) -> list[PlannedLease]:
     """Leases in the order in which they get devices: those that need most first, then those that take longest."""
     seconds = {lease.family: lease_seconds(lease, plan.cells_of(lease.family)) for lease in plan.leases}
     return sorted(plan.leases, key=lambda lease: (-lease.gpus, -seconds[lease.family]))
-
-
-def run_lease(
-    run: Run,
-    planned: PlannedLease,
-    client: docker.DockerClient,
-    variables: Mapping[str, str],
-    *,
-    devices: Sequence[str] = (),
-    sleep: Callable[[float], None] = time.sleep,
-) -> None:
-    """Drive one lease under these Compose variables, on these GPUs. What breaks is written to its ledger.
-
-    `sleep` is how it waits; what that raises (Ctrl-C) passes through, after evidence was collected.
-    """
-    env_file = run.directory / "leases" / planned.family / ENV_NAME
-    env_file.parent.mkdir(parents=True)
-    write_env_file(env_file, variables)
-    overrides = []
-    if planned.engine is EngineKind.GPU:
-        overrides = [env_file.with_name(OVERRIDE_NAME)]
-        write_override(overrides[0], planned, devices, cache_dir(run.settings), chat_template(planned))
-    project = Project(project_name(run.plan.run_id, planned.family), ROOT, env_file, overrides)
-    failure: ServiceFailure | None = None
-    try:
-        resolved = run.redact(project.resolved().encode())
-        (env_file.parent / "compose.resolved.yaml").write_bytes(resolved)
-        lease = Lease(
-            client=client,
-            project=project,
-            run_id=run.plan.run_id,
-            family=planned.family,
-            run_dir=run.directory,
-            budgets=Budgets(planned.ready_timeout, run.plan.timeout, run.plan.stall_timeout),
-            redact=run.redact,
-            emit=run.emit,
-            sleep=sleep,
-            keep=run.settings.keep,
-        )
-        lease.verify((run.directory / PLAN_NAME).read_bytes())
-    except StackError as error:
-        failure = error.failure
-        run.emit(NoteEvent(level="error", message=str(error)))
-    except (InfrastructureError, DockerException) as error:
-        failure = unexpected(error)
-        run.emit(NoteEvent(level="error", message=str(error)))
-    except KeyboardInterrupt:
-        write_lease_ledger(run, planned, None, closed=False)
-        raise
-    write_lease_ledger(run, planned, failure)
 
 
 def nothing_runs(run: Run, error: Exception) -> None:

@@ -28,6 +28,9 @@ IMAGE_VARIABLES = {
 }
 """Image kind -> the variable of compose.yaml that names it."""
 
+_PORTS = {"session-v1": "TITO_SESSION_V1_PORTS", "session-v2": "TITO_SESSION_V2_PORTS"}
+"""The variables of compose.yaml that hold a range of ports; unset, Docker chooses."""
+
 GPU_IMAGE = "lmsysorg/sglang"
 """The official engine image."""
 
@@ -85,8 +88,15 @@ def compose_variables(
         "TITO_REASONING_PARSER": lease.reasoning_parser,
         "TITO_TOOL_CALL_PARSER": lease.tool_call_parser,
         "TITO_CONTEXT_LENGTH": str(lease.context_length),
+        "TITO_WORKERS": str(lease.workers),
+        **{_PORTS[service]: _range(*ports) for service, ports in lease.ports.items()},
         **(override.VARIABLES if lease.engine is EngineKind.GPU else {}),
     }
+
+
+def _range(first: int, last: int) -> str:
+    """As Compose takes it; of one port without an end, since Docker names it only then in every one of its errors."""
+    return str(first) if first == last else f"{first}-{last}"
 
 
 def ownership(lock: Path, *, keep: bool) -> dict[str, str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from runner.base.events import Event, PhaseEvent
 from runner.ledger.paths import lease_cell, lease_ledger
-from runner.ledger.records import PhaseRecord
+from runner.ledger.records import PhaseRecord, RecreatedRecord
 from runner.ledger.writer import LedgerWriter
 from runner.stack.redact import Redactor
 
@@ -44,6 +44,14 @@ class HostLedgers:
         except OSError as error:
             return f"the ledger of lease {event.lease} could not be written: {error}"
         return ""
+
+    def write(self, family: str, record: RecreatedRecord) -> None:
+        """Write what became of a lease between its steps, secrets taken out. Raises OSError."""
+        writer = self._of(family)
+        if writer is None:
+            raise ValueError(f"the ledger of lease {family} was ended before, or the lease is not planned")
+        clean = self._redact(record.model_dump_json().encode())
+        writer.write(RecreatedRecord.model_validate_json(clean))
 
     def take(self, family: str) -> LedgerWriter:
         """The ledger of a lease, to be ended by the caller; later steps of the lease are not written any more."""

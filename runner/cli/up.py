@@ -25,6 +25,7 @@ from runner.stack import lock
 from runner.stack.lease import Budgets, Lease
 from runner.stack.project import Project, write_env_file
 from runner.stack.redact import Redactor, secret_values
+from runner.stack.services import SESSION_SERVICES
 from runner.stack.sweep import find, remove
 
 
@@ -58,6 +59,8 @@ def up(variables: Sequence[str]) -> ExitCode:
             budgets=Budgets(planned.ready_timeout, plan.timeout, plan.stall_timeout),
             redact=Redactor(secret_values(os.environ)),
             emit=emit,
+            workers=planned.workers,
+            ports=planned.ports,
         )
         try:
             lease.start()
@@ -73,8 +76,9 @@ def up(variables: Sequence[str]) -> ExitCode:
 def _how_to_talk(urls: dict[str, str], family: str) -> list[str]:
     question = {"role": "user", "content": "What is the weather in Beijing?"}
     body = json.dumps({"model": family, "messages": [question]})
-    lines = [f"{name:<11} {url}" for name, url in urls.items()]
-    for name in ("session-v1", "session-v2"):
+    lines = [f"{name:<{max(map(len, urls))}} {url}" for name, url in urls.items()]
+    v1, v2 = (next(name for name in urls if name.startswith(service)) for service in SESSION_SERVICES)
+    for name in (v1, v2):
         base = urls[name]
         lines += [
             "",
@@ -87,9 +91,9 @@ def _how_to_talk(urls: dict[str, str], family: str) -> list[str]:
     message = json.dumps({"model": family, "max_tokens": 200, "messages": [question]})
     lines += [
         "",
-        "# the same question over the Anthropic route of session-v2",
-        f"SESSION=$(curl -s -X POST {urls['session-v2']}/sessions | sed 's/.*:\"\\(.*\\)\".*/\\1/')",
-        f"curl -s {urls['session-v2']}/sessions/$SESSION/v1/messages -H 'content-type: application/json' "
+        f"# the same question over the Anthropic route of {v2}",
+        f"SESSION=$(curl -s -X POST {urls[v2]}/sessions | sed 's/.*:\"\\(.*\\)\".*/\\1/')",
+        f"curl -s {urls[v2]}/sessions/$SESSION/v1/messages -H 'content-type: application/json' "
         f"-d {shlex.quote(message)}",
     ]
     return [*lines, "", "make down   # removes it"]

@@ -10,6 +10,7 @@ from runner.base.events import Event, to_line
 from runner.base.terms import ExitCode
 from runner.cli.preflight import preflight
 from runner.lane.verify import verify as drive
+from runner.plan.workers import WORKERS_NAME, read_workers
 from runner.verdict.artifacts import load_plan
 
 
@@ -19,8 +20,13 @@ def emit(event: Event) -> None:
 
 
 def verify(plan_path: Path, family: str, artifacts: Path, urls: Mapping[str, str]) -> ExitCode:
-    """Drive the lease of `family` and write its evidence below `artifacts`."""
+    """Drive the lease of `family` and write its evidence below `artifacts`.
+
+    Where the session servers are is told by a file beside the plan; `urls` hold where there is none.
+    """
     plan = load_plan(plan_path.parent)
     lease = next((lease for lease in plan.leases if lease.family == family), None)
     before = preflight(lease, artifacts, urls, emit) if lease is not None else None
-    return asyncio.run(drive(plan, family, artifacts, urls, emit, preflight=before))
+    told = read_workers(plan_path.with_name(WORKERS_NAME))
+    workers = told.services if told is not None else None
+    return asyncio.run(drive(plan, family, artifacts, urls, emit, preflight=before, workers=workers))

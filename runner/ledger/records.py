@@ -175,6 +175,24 @@ class InfraRecord(Written):
     log_tail: list[str] = Field(default_factory=list)
 
 
+class RecreatedRecord(Written):
+    """Something underneath broke, and the lease was created once more for the cells that this cost.
+
+    It stands in the host's ledger of the lease. What broke is told as in an `infra` record.
+    """
+
+    kind: Literal["recreated"] = "recreated"
+    service: str
+    message: str
+    exit_code: int | None = None
+    oom_killed: bool | None = None
+    log_tail: list[str] = Field(default_factory=list)
+    cells: list[str]
+    """The cells that are driven again; all others keep what was seen of them."""
+    kept: str
+    """Where the evidence of the try before lies, below the run's directory."""
+
+
 class AttemptRecord(Written):
     """One request that was made again: a retry and its cause."""
 
@@ -220,7 +238,16 @@ class Trailer(_Record):
     ended_at: AwareDatetime
 
 
-Body = SampleRecord | VerificationErrorRecord | InfraRecord | AttemptRecord | FaultRecord | NoteRecord | PhaseRecord
+Body = (
+    SampleRecord
+    | VerificationErrorRecord
+    | InfraRecord
+    | RecreatedRecord
+    | AttemptRecord
+    | FaultRecord
+    | NoteRecord
+    | PhaseRecord
+)
 """What stands between header and trailer."""
 
 LedgerRecord = (
@@ -228,6 +255,7 @@ LedgerRecord = (
     | SampleRecord
     | VerificationErrorRecord
     | InfraRecord
+    | RecreatedRecord
     | AttemptRecord
     | FaultRecord
     | NoteRecord

@@ -56,6 +56,8 @@ def outcome_word(cell: CellVerdict) -> str:
     """The outcome, and what must not be overlooked beside it."""
     if cell.passed_on_retry:
         return "pass (on retry)"
+    if cell.passed_again:
+        return f"{cell.outcome} (passed on retry)"
     if cell.failed and cell.outcome in (Outcome.INFRA, Outcome.INCOMPLETE):
         return f"{cell.outcome} (and a check failed)"
     return cell.outcome.value

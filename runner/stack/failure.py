@@ -28,3 +28,7 @@ class StackError(InfrastructureError):
             tail = "\n".join(f"    | {line}" for line in failure.log_tail)
             text = f"{text}\n  last lines of {failure.service}:\n{tail}"
         super().__init__(text, hint)
+
+
+class PortError(InfrastructureError):
+    """A port that a session server was to be published on could not be had."""

@@ -19,3 +19,5 @@ KEEP = "io.github.tito-e2e.keep"
 
 PROJECT = "com.docker.compose.project"
 SERVICE = "com.docker.compose.service"
+NUMBER = "com.docker.compose.container-number"
+"""Which of a service's containers it is, from 1."""

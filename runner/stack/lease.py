@@ -21,17 +21,24 @@ from docker.models.containers import Container
 
 from runner.base.errors import InfrastructureError
 from runner.base.events import Emit, NoteEvent, PhaseEvent, from_line
+from runner.plan.workers import WORKERS_NAME, Worker, Workers
 from runner.stack import services
 from runner.stack.collect import copy_out, put_file
-from runner.stack.failure import ServiceFailure, StackError
+from runner.stack.failure import PortError, ServiceFailure, StackError
+from runner.stack.labels import SERVICE
 from runner.stack.logs import LogFollower
-from runner.stack.project import Project
+from runner.stack.ports import Ranges, explain, is_race
+from runner.stack.project import ComposeError, Project
 from runner.stack.readiness import wait_ready
 from runner.stack.redact import Redactor
 from runner.stack.sweep import find, remove
 
-SERVICES = ("engine", "session-v1", "session-v2")
+ENGINE = "engine"
+SERVICES = (ENGINE, *services.SESSION_SERVICES)
 RUNNER = "runner"
+_PORTS = {ENGINE: 30000, **dict.fromkeys(services.SESSION_SERVICES, 8080)}
+"""What each service listens on inside its container."""
+
 _PROFILE = "runner"
 _INSIDE = PurePosixPath("/artifacts")
 _EVIDENCE = ("cells", "models", "leases")
@@ -66,6 +73,12 @@ class Lease:
     emit: Emit
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+    workers: int = 1
+    """Session servers per version."""
+    ports: Ranges = field(default_factory=dict)
+    """Session service -> first and last port of its workers; empty where Docker chooses."""
+    was_up: bool = False
+    """Every service has been healthy."""
     keep: bool = False
     """Leave the services running at the end; evidence is collected all the same."""
     _followers: list[LogFollower] = field(default_factory=list)
@@ -87,7 +100,10 @@ class Lease:
         """Start engine and session servers and wait until they are healthy."""
         begun = self.clock()
         self._say("starting", f"project {self.project.name}")
-        self.project.up(SERVICES)
+        try:
+            self.project.up(SERVICES)
+        except ComposeError as error:
+            raise self._over_ports(error) from None
         running = self._running()
         for name, container in running.items():
             self._follow(name, container)
@@ -99,24 +115,66 @@ class Lease:
             clock=self.clock,
             sleep=self.sleep,
         )
+        self._workers_file.parent.mkdir(parents=True, exist_ok=True)
+        self._workers_file.write_text(self.session_servers().model_dump_json(indent=2) + "\n", encoding="utf-8")
+        self.was_up = True
         self._say("up", ", ".join(self.urls()), seconds=self.clock() - begun)
 
-    def urls(self) -> list[str]:
-        """`service=http://127.0.0.1:port` of each service, as published by Docker."""
-        ports = {"engine": 30000, "session-v1": 8080, "session-v2": 8080}
-        return [
-            f"{name}=http://{host}:{port}" for name in SERVICES for host, port in [self._published(name, ports[name])]
-        ]
+    @property
+    def _workers_file(self) -> Path:
+        return self.run_dir / "leases" / self.family / WORKERS_NAME
 
-    def _published(self, service: str, port: int) -> tuple[str, int]:
-        return self.project.host_and_port(service, port)
+    def urls(self) -> list[str]:
+        """`name=http://127.0.0.1:port` of each server, as published by Docker."""
+        found = self._running()
+        return [f"{name}={self._published(name, found[name])}" for name in found]
+
+    def session_servers(self) -> Workers:
+        """Where each session server answers, from the runner's network and from here, and what it calls itself."""
+        found = self._running()
+        by_service: dict[str, list[Worker]] = {}
+        for service in services.SESSION_SERVICES:
+            for name in services.worker_names(service, self.workers):
+                container = found[name]
+                inside = service if self.workers == 1 else str(container.name)
+                by_service.setdefault(service, []).append(
+                    Worker(
+                        name=name,
+                        url=f"http://{inside}:{_PORTS[service]}",
+                        published=self._published(name, container),
+                        instance_id=str(container.attrs["Config"]["Hostname"]),
+                    )
+                )
+        return Workers(services=by_service)
+
+    def _published(self, name: str, container: Container) -> str:
+        port = _PORTS[container.labels[SERVICE]]
+        found = services.published(container, port)
+        if found is None:
+            raise InfrastructureError(f"{name}: Docker does not say where its port {port} is published")
+        return f"http://{found[0]}:{found[1]}"
+
+    def _over_ports(self, error: ComposeError) -> InfrastructureError:
+        """What Compose said of a port that somebody else holds, for a person; any other error as it is."""
+        if not is_race(error.stderr):
+            return error
+        if not self.ports:
+            return PortError("Docker chose ports that others took at the same time, again and again", "try again")
+        found = services.containers(self.client, self.project.name, self.workers)
+        seen = [services.published(container, _PORTS[services.SESSION_SERVICES[0]]) for container in found.values()]
+        message, hint = explain(error.stderr, self.ports, [place[1] for place in seen if place])
+        return PortError(message, hint)
 
     def _running(self) -> dict[str, Container]:
-        found = services.containers(self.client, self.project.name)
-        missing = [name for name in SERVICES if name not in found]
+        found = services.containers(self.client, self.project.name, self.workers)
+        names = [
+            ENGINE,
+            *(n for service in services.SESSION_SERVICES for n in services.worker_names(service, self.workers)),
+        ]
+        missing = [name for name in names if name not in found]
         if missing:
             raise InfrastructureError(f"Compose started no container for {', '.join(missing)}")
-        return {name: found[name] for name in SERVICES}
+        return {name: found[name] for name in names}
 
     def _follow(self, name: str, container: Container, on_line: Callable[[str], None] | None = None) -> None:
         path = self.run_dir / "logs" / self.family / f"{name}.log"
@@ -124,8 +182,9 @@ class Lease:
 
     def _drive(self, plan: bytes) -> int:
         self.project.create(RUNNER, _PROFILE)
-        runner = services.containers(self.client, self.project.name)[RUNNER]
+        runner = services.containers(self.client, self.project.name, self.workers)[RUNNER]
         put_file(runner, _INSIDE / "plan.json", plan)
+        put_file(runner, _INSIDE / WORKERS_NAME, self._workers_file.read_bytes())
         self._last_event = self.clock()
         runner.start()
         self._follow(RUNNER, runner, self._on_runner_line)
@@ -167,7 +226,7 @@ class Lease:
         """Collect all evidence, then remove everything, or keep it. Reports errors and goes on; safe to call twice."""
         self._say("collecting")
         try:
-            found = services.containers(self.client, self.project.name)
+            found = services.containers(self.client, self.project.name, self.workers)
         except DockerException as error:
             self._warn(f"Docker does not answer, so nothing can be collected or removed now: {error}")
             return

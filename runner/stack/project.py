@@ -18,11 +18,11 @@ import tenacity
 from testcontainers.compose import DockerCompose
 
 from runner.base.errors import InfrastructureError
+from runner.stack.ports import is_race
 from runner.stack.variables import write_env_file
 
 __all__ = ["ComposeError", "Project", "write_env_file"]
 
-_PORT_RACES = ("port is already allocated", "address already in use")
 _PORT_TRIES = 3
 _LAST_LINES = 15
 
@@ -48,7 +48,7 @@ class ComposeError(InfrastructureError):
 
 
 def _is_port_race(error: BaseException) -> bool:
-    return isinstance(error, ComposeError) and any(text in error.stderr for text in _PORT_RACES)
+    return isinstance(error, ComposeError) and is_race(error.stderr)
 
 
 class Project:
@@ -95,16 +95,6 @@ class Project:
         """Create one service's container without starting it. Raises ComposeError."""
         compose = self._compose(profile=profile)
         self._call([*compose.docker_compose_command(), "up", "--no-start", "--no-deps", "--no-recreate", service])
-
-    def host_and_port(self, service: str, port: int) -> tuple[str, int]:
-        """Where Docker published `service`'s `port`. Raises InfrastructureError where it did not."""
-        try:
-            host, published = self._compose().get_service_host_and_port(service, port)
-        except Exception as error:
-            raise InfrastructureError(f"{service}: port {port} is not published: {error}") from error
-        if not host or not published:
-            raise InfrastructureError(f"{service}: port {port} is not published")
-        return host, published
 
     def down(self) -> None:
         """Remove containers, network and volumes, those of profiles included. Raises ComposeError."""

@@ -11,6 +11,8 @@ from docker.models.containers import Container
 from runner.stack import labels
 from runner.stack.failure import ServiceFailure
 
+SESSION_SERVICES = ("session-v1", "session-v2")
+
 _TAIL_LINES = 20
 _SIGNALS = {137: "killed (SIGKILL)", 139: "crashed (SIGSEGV)", 134: "aborted (SIGABRT)", 143: "terminated (SIGTERM)"}
 
@@ -57,10 +59,28 @@ class ServiceState:
         return f"{how}: {self.error}" if self.error else how
 
 
-def containers(client: docker.DockerClient, project: str) -> dict[str, Container]:
-    """Service name -> container, ended ones included. One container per service is taken."""
+def containers(client: docker.DockerClient, project: str, workers: int = 1) -> dict[str, Container]:
+    """Name -> container, ended ones included. A name is the service's; of several workers, `session-v1-1` and so on."""
     found = client.containers.list(all=True, filters={"label": f"{labels.PROJECT}={project}"}, ignore_removed=True)
-    return {container.labels[labels.SERVICE]: container for container in found}
+    return {_name(container, workers): container for container in found}
+
+
+def _name(container: Container, workers: int) -> str:
+    service = container.labels[labels.SERVICE]
+    number = container.labels[labels.NUMBER]
+    return f"{service}-{number}" if service in SESSION_SERVICES and workers > 1 else service
+
+
+def worker_names(service: str, workers: int) -> list[str]:
+    """What the containers of a session service are called, in the order in which Compose numbers them."""
+    return [service] if workers == 1 else [f"{service}-{number}" for number in range(1, workers + 1)]
+
+
+def published(container: Container, port: int) -> tuple[str, int] | None:
+    """Host address and port under which Docker published a container's TCP `port`; None where it did not."""
+    container.reload()
+    bound = (container.attrs["NetworkSettings"]["Ports"] or {}).get(f"{port}/tcp")
+    return (str(bound[0]["HostIp"]), int(bound[0]["HostPort"])) if bound else None
 
 
 def state(service: str, container: Container) -> ServiceState:

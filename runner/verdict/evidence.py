@@ -16,6 +16,7 @@ from runner.ledger.records import (
     FaultRecord,
     InfraRecord,
     NoteRecord,
+    RecreatedRecord,
     SampleRecord,
     Severity,
     VerificationErrorRecord,
@@ -162,7 +163,7 @@ def error_text(record: VerificationErrorRecord) -> str:
     return f"[{body.stage}] {body.type}: {body.message}"
 
 
-def infra_text(record: InfraRecord) -> str:
+def infra_text(record: InfraRecord | RecreatedRecord) -> str:
     """One line for people."""
     details = []
     if record.exit_code is not None:

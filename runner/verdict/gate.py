@@ -13,6 +13,8 @@ The rules are applied in this order, and the first that a cell breaks gives its 
 5. coverage: required driver events that are missing fail: `verifier-error`.
 6. more soft mismatches than the lane tolerates, or more changed content: `soft`.
 7. more retries than the cell's own limit: `soft`. A pass with retries is visible (`passed_on_retry`).
+8. a lease that was created again for the cell, after something underneath broke, more often than the cell's limit:
+   `infra`, also where the cell passed then (`passed_again`). Within the limit it passes, on retry.
 
 All broken rules are kept as reasons, not only the first. Passing needs complete evidence; failing does not: a failure
 that is seen in sound lines sets `failed`, also in a cell whose outcome is `infra` or `incomplete`. One exception: in a
@@ -32,7 +34,7 @@ from collections.abc import Mapping, Sequence
 from runner.base.terms import ExitCode, Outcome
 from runner.ledger.paths import lease_cell
 from runner.ledger.reader import Ledger
-from runner.ledger.records import InfraRecord
+from runner.ledger.records import InfraRecord, RecreatedRecord
 from runner.plan.model import Plan, PlannedCell
 from runner.verdict.evidence import (
     Evidence,
@@ -119,7 +121,7 @@ def judge(plan: Plan, cell: PlannedCell, ledgers: Sequence[Ledger], lease: Seque
     if not cell.applicable:
         return _not_applicable(verdict, cell, ledgers)
     evidence = collect(cell, ledgers, plan.run_id)
-    broken, lost = _underneath(cell, evidence, lease, plan.run_id)
+    broken, again, lost = _underneath(cell, evidence, lease, plan.run_id)
     findings: list[tuple[Outcome, Reason]] = []
     for rule in (_errors, _samples, _hard, _coverage, _soft, _retries):
         findings += rule(cell, evidence)
@@ -145,7 +147,15 @@ def judge(plan: Plan, cell: PlannedCell, ledgers: Sequence[Ledger], lease: Seque
     _count(verdict, evidence)
     verdict.notes = [*(f"restricted: {what} ({by})" for by, what in cell.restricted.items()), *verdict.notes]
     verdict.wall = wall(believed(ledgers, plan.run_id, str(cell.id)))
-    verdict.passed_on_retry = verdict.outcome is Outcome.PASS and verdict.retry_count > 0
+    verdict.passed_again = bool(again) and not ordered
+    for record in again:
+        verdict.retried.append(f"the lease was created again after {infra_text(record)}; first try: {record.kept}")
+    if verdict.passed_again and len(again) > cell.limits.recreations:
+        verdict.outcome = Outcome.INFRA
+        verdict.reasons = [Reason(rule=Rule.INFRASTRUCTURE, message=_passed_again(record)) for record in again]
+        verdict.log_tail = again[0].log_tail
+    retried = verdict.retry_count > 0 or verdict.passed_again
+    verdict.passed_on_retry = verdict.outcome is Outcome.PASS and retried
     if broken and not hit:
         verdict.notes += [f"did not cost this cell anything: {infra_text(record)}" for record in broken]
     return verdict
@@ -163,15 +173,26 @@ def _not_applicable(verdict: CellVerdict, cell: PlannedCell, ledgers: Sequence[L
 
 def _underneath(
     cell: PlannedCell, evidence: Evidence, lease: Sequence[Ledger], run_id: str
-) -> tuple[list[InfraRecord], list[str]]:
-    """What broke underneath the cell, and what is wrong with the lease's own ledgers."""
-    broken, lost = list(evidence.infra), []
+) -> tuple[list[InfraRecord | RecreatedRecord], list[RecreatedRecord], list[str]]:
+    """What broke underneath the cell, how its lease was created again for it, and what ails the lease's own ledgers."""
+    broken: list[InfraRecord | RecreatedRecord] = list(evidence.infra)
+    again: list[RecreatedRecord] = []
+    lost: list[str] = []
     for ledger in lease:
         problems = ledger_problems(ledger, run_id, lease_cell(cell.family))
         lost += problems.messages
-        if not problems.damaged:
-            broken += [record for record in ledger.records if isinstance(record, InfraRecord)]
-    return broken, lost
+        if problems.damaged:
+            continue
+        for record in ledger.records:
+            if isinstance(record, RecreatedRecord) and str(cell.id) in record.cells:
+                again.append(record)
+            elif isinstance(record, InfraRecord | RecreatedRecord):
+                broken.append(record)
+    return broken, again, lost
+
+
+def _passed_again(record: RecreatedRecord) -> str:
+    return f"{infra_text(record)}; the cell passed when its lease was created again (first try: {record.kept})"
 
 
 def _errors(cell: PlannedCell, evidence: Evidence) -> list[tuple[Outcome, Reason]]:

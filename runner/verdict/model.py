@@ -97,7 +97,9 @@ class CellVerdict(_Model):
     failed: bool
     """A check failed in evidence that is sound. True also beside `infra` and `incomplete`: they never hide it."""
     passed_on_retry: bool = False
-    """It passed, and not every turn was good at the first attempt."""
+    """It passed, and not every turn was good at the first attempt, or its lease had to be created again."""
+    passed_again: bool = False
+    """Something underneath broke, the lease was created again, and then it passed; `infra` where that is not enough."""
     reasons: list[Reason] = Field(default_factory=list)
     planned_samples: int = 0
     completed_samples: int = 0

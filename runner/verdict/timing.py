@@ -11,7 +11,7 @@ from datetime import datetime
 
 from runner.base.terms import Lane
 from runner.ledger.reader import Ledger
-from runner.ledger.records import PhaseRecord
+from runner.ledger.records import Body, PhaseRecord, RecreatedRecord
 from runner.ledger.timeline import in_order, span
 from runner.verdict.model import CellVerdict, LaneTiming, LeaseTiming, Phase, Span
 
@@ -46,7 +46,7 @@ def lease_timing(family: str, cells: Sequence[CellVerdict], ledgers: Sequence[Le
         whole = around(cell.wall for cell in mine)
         if whole:
             lanes.append(LaneTiming(lane=lane, wall=whole, sample_seconds=sum(cell.seconds for cell in mine)))
-    records = [record for record in in_order(ledgers) if isinstance(record, PhaseRecord)]
+    records = _last_try(in_order(ledgers))
     phases = [
         Phase(phase=record.phase, detail=record.detail, at=record.at, seconds=record.seconds)
         for record in records
@@ -66,6 +66,12 @@ def lease_timing(family: str, cells: Sequence[CellVerdict], ledgers: Sequence[Le
         lanes=lanes,
         phases=phases,
     )
+
+
+def _last_try(records: Sequence[Body]) -> list[PhaseRecord]:
+    """The steps since the lease was last created: those before belong to a try that was given up."""
+    begin = max((index for index, record in enumerate(records) if isinstance(record, RecreatedRecord)), default=-1)
+    return [record for record in records[begin + 1 :] if isinstance(record, PhaseRecord)]
 
 
 def _first(phases: Sequence[Phase]) -> Mapping[str, datetime]:

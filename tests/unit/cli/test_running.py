@@ -134,7 +134,7 @@ def test_an_interrupt_ends_130_with_a_verdict(
         ({"SESSION_V1_URL": "http://s"}, "SESSION_V1_URL needs TOKENIZER"),
         ({"TOKENIZER": str(MODEL)}, "TOKENIZER is for servers that already run"),
         ({"SESSION_V1_URL": "http://s", "TOKENIZER": "/nowhere"}, "no tokenizer.json"),
-        ({"WORKERS": "2"}, "one session server per version is started"),
+        ({"SESSION_V1_URL": "http://s", "TOKENIZER": str(MODEL), "WORKERS": "2"}, "WORKERS is about"),
         ({"SESSION_V1_URL": "ftp://s"}, "SESSION_V1_URL='ftp://s'"),
         ({"SESSION_V1_URL": "http://me:pass@s"}, "credentials"),
         ({"SESSION_V1_URL": "http://s", "TOKENIZER": str(MODEL), "SESSION_IMAGE": "x"}, "SESSION_IMAGE is about"),

@@ -21,6 +21,7 @@ from runner.ledger.records import (
     Finding,
     Header,
     InfraRecord,
+    RecreatedRecord,
     SampleRecord,
     Severity,
     TokenDiff,
@@ -134,6 +135,19 @@ class World:
     def break_lease(self) -> None:
         """The host saw the engine of the first cell's lease die."""
         self.records[f"lease:{self.cell.family}"] = [self.infra()]
+
+    def recreate(self, *cells: str, after: float | None = None) -> None:
+        """The engine of the first cell's lease died, and the lease was created again for these cells."""
+        record = RecreatedRecord(
+            at=None if after is None else NOW + timedelta(seconds=after),
+            service="engine",
+            message="it ended",
+            exit_code=137,
+            log_tail=["last words"],
+            cells=list(cells),
+            kept=f"leases/{self.cell.family}/try-1",
+        )
+        self.records.setdefault(f"lease:{self.cell.family}", []).append(record)
 
     def error(self, index: int | None, *, model: bool = False, stage: str = "prefix") -> VerificationErrorRecord:
         """A check failed."""

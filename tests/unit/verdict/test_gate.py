@@ -366,6 +366,61 @@ class TestInfrastructure:
         world.break_lease()
         assert world.verdict().passed
 
+    def test_a_cell_that_passed_when_its_lease_was_created_again_is_infra_and_says_so(self, world: World) -> None:
+        world.recreate(world.key)
+        verdict = world.verdict()
+        (cell,) = verdict.cells
+        assert (cell.outcome, cell.failed, cell.passed_on_retry, cell.passed_again) == (
+            Outcome.INFRA,
+            False,
+            False,
+            True,
+        )
+        assert verdict.exit_code is ExitCode.INFRASTRUCTURE
+        assert "engine: it ended (exit code 137); the cell passed when its lease was created again" in (
+            cell.reasons[0].message
+        )
+        assert "leases/qwen3/try-1" in cell.reasons[0].message
+        assert cell.log_tail == ["last words"]
+
+    def test_where_the_plan_accepts_it_such_a_cell_passes_on_retry_and_never_silently(
+        self, make_world: MakeWorld
+    ) -> None:
+        world = make_world(lanes="v1-openai", on_infra="accept")
+        world.recreate(world.key)
+        verdict = world.verdict()
+        (cell,) = verdict.cells
+        assert (cell.outcome, cell.passed_on_retry, cell.reasons) == (Outcome.PASS, True, [])
+        assert cell.retried == [
+            "the lease was created again after engine: it ended (exit code 137); first try: leases/qwen3/try-1"
+        ]
+        world.recreate(world.key)
+        assert world.verdict().cells[0].outcome is Outcome.INFRA, "once, and no more"
+
+    def test_what_the_second_try_shows_counts_as_ever(self, world: World) -> None:
+        world.recreate(world.key)
+        world.records[world.key][0] = world.hard(0)
+        verdict = world.verdict()
+        assert verdict.cells[0].outcome is Outcome.HARD
+        assert not verdict.cells[0].passed_again
+        assert verdict.exit_code is ExitCode.VERIFICATION_FAILED
+        assert "created again" in verdict.cells[0].retried[0]
+
+    def test_a_second_try_that_breaks_as_well_is_infra_for_what_broke_it(self, world: World) -> None:
+        world.recreate(world.key)
+        world.records["lease:qwen3"].append(world.infra())
+        del world.records[world.key][1]
+        (cell,) = world.verdict().cells
+        assert cell.outcome is Outcome.INFRA
+        assert not cell.passed_again
+
+    def test_a_cell_that_was_done_before_the_break_is_only_told_of_it(self, three: World) -> None:
+        three.recreate(str(three.plan.cells[1].id))
+        first, second, _ = three.verdict().cells
+        assert (first.outcome, second.outcome) == (Outcome.PASS, Outcome.INFRA)
+        assert not first.passed_on_retry
+        assert first.notes == ["did not cost this cell anything: engine: it ended (exit code 137)"]
+
     def test_a_broken_lease_of_another_family_explains_nothing(self, make_world: MakeWorld) -> None:
         world = make_world(family="qwen3,glm47", engine="gpu", lanes="v1-openai")
         world.break_lease()

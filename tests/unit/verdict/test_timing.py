@@ -72,6 +72,15 @@ def test_a_lease_is_timed_by_the_steps_that_its_host_wrote_down(world: World) ->
     assert (found.remove_seconds, found.wall.seconds) == (1, 68)
 
 
+def test_a_lease_that_was_created_again_is_timed_by_its_last_try(world: World) -> None:
+    phases(world, starting=0, up=46, verified=61, collecting=61.5, removing=67)
+    world.recreate(world.key, after=70)
+    later = [("starting", 71), ("up", 101), ("verified", 121), ("collecting", 121), ("removing", 125)]
+    world.records["lease:qwen3"] += [PhaseRecord(phase=name, at=NOW + timedelta(seconds=at)) for name, at in later]
+    found = timing(world)
+    assert (found.boot_seconds, found.verify_seconds, found.collect_seconds) == (30, 20, 4)
+
+
 def test_what_did_not_happen_has_no_figure_and_no_figure_decides_anything(world: World) -> None:
     phases(world, starting=0, collecting=30, removing=31)
     found = timing(world)
