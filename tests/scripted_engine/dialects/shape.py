@@ -49,7 +49,7 @@ class Checkpoint:
     eos: str = "<|im_end|>"
     template: str = ""
     stand_in: str = ""
-    model_type: str = "scripted"
+    model_type: str = "qwen3"
 
 
 class Dialect(Protocol):
