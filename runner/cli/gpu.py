@@ -5,7 +5,14 @@ The chain is the doctor's.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import docker
+from docker.errors import ImageNotFound
+
 from runner.base.errors import InfrastructureError
+from runner.base.events import Emit, NoteEvent
 from runner.base.settings import EngineKind, Settings
 from runner.cli.stacks import ROOT
 from runner.cli.weights import cache_dir, chat_template, snapshot
@@ -17,7 +24,7 @@ from runner.ground.site import Site
 from runner.plan.model import Plan, PlannedLease
 from runner.stack.devices import Devices
 
-__all__ = ["cache_dir", "chat_template", "free_devices", "preflight", "snapshot"]
+__all__ = ["cache_dir", "chat_template", "devices_for", "free_devices", "have_image", "preflight", "snapshot"]
 
 _FREE_SHARE = 0.9
 """A device counts as free where this part of its memory is."""
@@ -61,6 +68,34 @@ def preflight(settings: Settings, plan: Plan) -> Plan:
             f"ENGINE=gpu cannot run on this machine; nothing was started:\n{listed}", "make doctor ENGINE=gpu"
         )
     return plan.model_copy(update={"leases": leases})
+
+
+def have_image(client: docker.DockerClient, reference: str, emit: Emit) -> None:
+    """Pull an image that is not here. Raises DockerException where it cannot be had."""
+    try:
+        client.images.get(reference)
+    except ImageNotFound:
+        emit(NoteEvent(message=f"pulling {reference} (tens of GB the first time)"))
+        client.images.pull(reference)
+
+
+@contextmanager
+def devices_for(settings: Settings, lease: PlannedLease) -> Iterator[tuple[str, ...]]:
+    """Hold the devices of one lease, without waiting for them; none for a lease without GPUs.
+
+    Raises InfrastructureError where not as many are free.
+    """
+    usable = free_devices(settings) if lease.gpus else []
+    taken = Devices(usable).take(lease.gpus)
+    if taken is None:
+        raise InfrastructureError(
+            f"{lease.family} needs {lease.gpus} GPUs, and another run holds them, out of {', '.join(usable) or 'none'}",
+            "wait for its end, or name other devices: GPUS=...",
+        )
+    try:
+        yield taken.names
+    finally:
+        taken.release()
 
 
 def free_devices(settings: Settings) -> list[str]:

@@ -6,13 +6,13 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 
 import docker
-from docker.errors import DockerException, ImageNotFound
+from docker.errors import DockerException
 
 from runner.base.errors import InfrastructureError
 from runner.base.events import Emit, NoteEvent
 from runner.base.settings import EngineKind
 from runner.cli.facts import environment
-from runner.cli.gpu import free_devices
+from runner.cli.gpu import free_devices, have_image
 from runner.cli.job import Run, write_environment, write_lease_ledger
 from runner.cli.lease import run_lease
 from runner.cli.stacks import ROOT, compose_variables, image_references, needed_images
@@ -21,6 +21,7 @@ from runner.ground.site import Site
 from runner.plan.expected import lease_seconds
 from runner.plan.model import Plan, PlannedLease
 from runner.stack import sweep
+from runner.stack.client import connect
 from runner.stack.devices import Devices, Stop, run_packed
 from runner.stack.lease import unexpected
 
@@ -37,11 +38,11 @@ def run_leases(run: Run) -> None:
             run.emit(NoteEvent(level="warning", message=_SCRIPTED))
         ground = prepare(site, needed_images(run.settings), run.emit)
         os.environ.update(ground.env)
-        client = docker.from_env()
+        client = connect()
         try:
             images = image_references(run.settings, ground.images)
             if run.settings.engine is EngineKind.GPU:
-                _have(client, images["engine"], run.emit)
+                have_image(client, images["engine"], run.emit)
             write_environment(
                 run, environment(ROOT, ground.engine, ground.compose, ground.base.image, client, images, run.secrets)
             )
@@ -58,15 +59,6 @@ def run_leases(run: Run) -> None:
         )
     finally:
         client.close()
-
-
-def _have(client: docker.DockerClient, reference: str, emit: Emit) -> None:
-    """Pull an image that is not here. Raises DockerException where it cannot be had."""
-    try:
-        client.images.get(reference)
-    except ImageNotFound:
-        emit(NoteEvent(message=f"pulling {reference} (tens of GB the first time)"))
-        client.images.pull(reference)
 
 
 Variables = Callable[[PlannedLease], Mapping[str, str]]

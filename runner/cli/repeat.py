@@ -28,6 +28,7 @@ from runner.ground import compose, daemon
 from runner.ground.site import Site
 from runner.plan.model import Plan
 from runner.report.console import line_consumer
+from runner.stack.client import connect
 
 
 def repeat(directory: Path, cell: str, settings: Settings, plan: Plan) -> ExitCode:
@@ -42,7 +43,7 @@ def repeat(directory: Path, cell: str, settings: Settings, plan: Plan) -> ExitCo
     engine = daemon.ensure(emit)
     plugin = compose.ensure(Site.here(ROOT), emit, engine.env)
     os.environ.update({**engine.env, **plugin.env})
-    client = docker.from_env()
+    client = connect()
 
     def work(run: Run) -> None:
         here = checkout(ROOT).get("commit", "")

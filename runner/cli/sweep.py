@@ -10,6 +10,7 @@ from runner.base.errors import InfrastructureError
 from runner.base.terms import ExitCode
 from runner.ground.client import Docker
 from runner.ground.engine import find
+from runner.stack import client as api
 from runner.stack.sweep import sweep as sweep_runs
 
 
@@ -19,7 +20,7 @@ def connect() -> docker.DockerClient:
     if found.engine is None:
         raise InfrastructureError(f"no Docker engine answers: {found.said}", "make doctor")
     os.environ.update(found.engine.env)
-    return docker.from_env()
+    return api.connect()
 
 
 def sweep(*, everything: bool) -> ExitCode:

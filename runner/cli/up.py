@@ -8,11 +8,10 @@ import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-import docker
-
 from runner.base.errors import ConfigurationError
 from runner.base.settings import EngineKind
 from runner.base.terms import ExitCode
+from runner.cli.gpu import cache_dir, chat_template, devices_for, have_image, preflight
 from runner.cli.interrupt import first_signal_interrupts
 from runner.cli.stacks import ROOT, compose_variables, image_references, needed_images, project_name
 from runner.cli.sweep import connect
@@ -23,6 +22,7 @@ from runner.plan.build import new_run_id, prepare_plan
 from runner.report.console import line_consumer
 from runner.stack import lock
 from runner.stack.lease import Budgets, Lease
+from runner.stack.override import OVERRIDE_NAME, write_override
 from runner.stack.project import Project, write_env_file
 from runner.stack.redact import Redactor, secret_values
 from runner.stack.services import SESSION_SERVICES
@@ -38,21 +38,33 @@ def up(variables: Sequence[str]) -> ExitCode:
         families = ", ".join(lease.family for lease in plan.leases) or "none that can run here"
         raise ConfigurationError([f"one family is started at a time, and FAMILY gives {families}"])
     (planned,) = plan.leases
-    if planned.engine is EngineKind.GPU:
-        raise ConfigurationError(["`up` starts the CPU engine only; ENGINE=gpu is for `e2e`"])
+    gpu = planned.engine is EngineKind.GPU
+    if gpu:
+        plan = preflight(settings, plan)
+        (planned,) = plan.leases
     emit = line_consumer()
     directory = settings.artifacts.resolve() / plan.run_id
-    with first_signal_interrupts(), lock.held(plan.run_id) as lock_file:
-        ground = prepare(Site.here(ROOT, base_image=settings.base_image), needed_images(settings), emit)
+    with (
+        first_signal_interrupts(),
+        lock.held(plan.run_id) as lock_file,
+        devices_for(settings, planned) as devices,  # held until the engine holds their memory
+    ):
+        site = Site.here(ROOT, base_image=settings.base_image, engine=planned.engine)
+        ground = prepare(site, needed_images(settings), emit)
         os.environ.update(ground.env)
         images = image_references(settings, ground.images)
         env_file = directory / "leases" / planned.family / "compose.env"
         env_file.parent.mkdir(parents=True)
         write_env_file(env_file, compose_variables(plan, planned, images, lock=lock_file, keep=True))
-        client = docker.from_env()
+        client = connect()
+        overrides = []
+        if gpu:
+            have_image(client, images["engine"], emit)
+            overrides = [env_file.with_name(OVERRIDE_NAME)]
+            write_override(overrides[0], planned, devices, cache_dir(settings), chat_template(planned))
         lease = Lease(
             client=client,
-            project=Project(project_name(plan.run_id, planned.family), ROOT, env_file),
+            project=Project(project_name(plan.run_id, planned.family), ROOT, env_file, overrides),
             run_id=plan.run_id,
             family=planned.family,
             run_dir=directory,

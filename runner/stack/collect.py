@@ -8,9 +8,11 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
+import requests
 from docker.errors import NotFound
 from docker.models.containers import Container
 
+from runner.stack.client import NoAnswerError
 from runner.stack.redact import Redactor
 
 _RUNNER_UID = 10001
@@ -40,7 +42,10 @@ def copy_out(container: Container, source: PurePosixPath, target: Path, redact: 
     except NotFound:
         return []
     with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES) as spool:
-        _spool(chunks, spool)
+        try:
+            _spool(chunks, spool)
+        except requests.RequestException as error:
+            raise NoAnswerError(f"the connection to Docker broke while {source} was copied: {error}") from error
         with tarfile.open(fileobj=spool, mode="r") as archive:
             return _unpack(archive, source, target, redact)
 

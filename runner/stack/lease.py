@@ -23,6 +23,7 @@ from runner.base.errors import InfrastructureError
 from runner.base.events import Emit, NoteEvent, PhaseEvent, from_line
 from runner.plan.workers import WORKERS_NAME, Worker, Workers
 from runner.stack import services
+from runner.stack.client import NoAnswerError, answers
 from runner.stack.collect import copy_out, put_file
 from runner.stack.failure import PortError, ServiceFailure, StackError
 from runner.stack.labels import SERVICE
@@ -48,6 +49,11 @@ _POLL_SECONDS = 0.5
 _RUNNER_STOP_SECONDS = 20
 _SERVICE_STOP_SECONDS = 5
 _STALL_GRACE_SECONDS = 60.0
+_DOCKER_SECONDS = 60.0
+"""How long an engine that went away is waited for: restarting it takes seconds, with many containers half a minute."""
+
+_ENDINGS = 3
+"""An engine that is going down may answer the first question of an ending and not the next."""
 
 
 @dataclass(frozen=True)
@@ -223,13 +229,25 @@ class Lease:
             self.emit(event)
 
     def finish(self) -> None:
-        """Collect all evidence, then remove everything, or keep it. Reports errors and goes on; safe to call twice."""
+        """Collect all evidence, then remove everything, or keep it. Reports errors and goes on; safe to call twice.
+
+        An engine that went away is waited for, since it has the evidence, and what is to be removed.
+        """
         self._say("collecting")
-        try:
-            found = services.containers(self.client, self.project.name, self.workers)
-        except DockerException as error:
-            self._warn(f"Docker does not answer, so nothing can be collected or removed now: {error}")
-            return
+        for _ in range(_ENDINGS):
+            if not answers(self.client, _DOCKER_SECONDS):
+                break
+            try:
+                self._end()
+                return
+            except NoAnswerError as error:
+                self._warn(f"{error}; waiting for it at most {_DOCKER_SECONDS:.0f} s")
+        self._warn(
+            "Docker does not answer, so nothing can be collected or removed now; the next run's sweep removes it"
+        )
+
+    def _end(self) -> None:
+        found = services.containers(self.client, self.project.name, self.workers)
         self._collect(found)
         if self.keep and found:
             self._say("kept", f"KEEP=1: project {self.project.name} was left; `make down` removes it")
@@ -243,6 +261,8 @@ class Lease:
             try:
                 for part in _EVIDENCE:
                     copy_out(runner, _INSIDE / part, self.run_dir / part, self.redact)
+            except NoAnswerError:
+                raise
             except (DockerException, OSError) as error:
                 self._warn(f"the runner's artifacts could not be copied out: {error}")
         states = {name: services.state(name, container).__dict__ for name, container in found.items()}
@@ -262,6 +282,8 @@ class Lease:
             if services.state(name, container).status == "paused":
                 container.unpause()  # a frozen process takes no signal
             container.stop(timeout=seconds)
+        except NoAnswerError:
+            raise
         except DockerException as error:
             self._warn(f"{name} could not be stopped: {error}")
 
@@ -275,6 +297,8 @@ class Lease:
             for run in find(self.client, self.run_id, self.family):
                 for problem in remove(self.client, run):
                     self._warn(f"not removed: {problem}; `make sweep` tries again")
+        except NoAnswerError:
+            raise
         except DockerException as error:
             self._warn(f"what is left could not be listed: {error}; `make sweep` removes it")
 

@@ -16,6 +16,7 @@ from docker.models.containers import Container
 from runner.stack.redact import Redactor
 
 _JOIN_SECONDS = 5.0
+_ENDED = ("exited", "dead", "removing")
 
 
 class LogFollower:
@@ -49,8 +50,19 @@ class LogFollower:
                         self._line(file.write, line)
                 if rest:
                     self._line(file.write, rest)
+            self.broke = self._early()
         except (docker.errors.DockerException, OSError, ValueError) as error:
             self.broke = f"{type(error).__name__}: {error}"
+
+    def _early(self) -> str:
+        """Why the end of the stream is not the end of the log, or empty: an engine that goes down just ends it."""
+        try:
+            self._container.reload()
+        except docker.errors.NotFound:
+            return ""
+        except docker.errors.DockerException as error:
+            return f"the stream ended, and {error}"
+        return "" if self._container.status in _ENDED else "the stream ended while the container was running"
 
     def _line(self, write: Callable[[bytes], int | None], line: bytes) -> None:
         clean = self._redact(line)

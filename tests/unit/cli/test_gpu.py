@@ -90,6 +90,25 @@ def test_a_template_that_is_not_installed_is_said_before_anything_starts(
         gpu.preflight(_settings(cache), plan(family="qwen3", engine="gpu"))
 
 
+def test_up_holds_the_devices_of_its_lease_and_does_not_wait_for_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    settings = Settings(engine="gpu", gpus=(3, 4, 5))
+    (lease,) = plan(family="qwen3", engine="gpu").leases
+    with gpu.devices_for(settings, lease) as devices:
+        assert devices == ("3", "4")
+        assert Devices(["3"]).locked("3")
+        with (
+            pytest.raises(InfrastructureError, match=r"qwen3 needs 2 GPUs, and another run holds them, out of 3, 4, 5"),
+            gpu.devices_for(settings, lease),
+        ):
+            pass
+    assert not Devices(["3"]).locked("3")
+    with gpu.devices_for(settings, plan(family="qwen3").leases[0]) as devices:
+        assert devices == ()
+
+
 def test_every_failed_link_is_named_with_its_line_and_warnings_are_not(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -203,6 +203,94 @@ def test_only_a_gpu_run_looks_at_gpus_and_then_at_every_link(
     assert gpu[-1].found == "could not select device driver"
 
 
+def test_a_python_that_is_too_old_fails_with_the_line(
+    site: Site, fake: FakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "PYTHON", (9, 0))
+    check = look(site, fake)["python"]
+    assert check.status is Status.FAIL
+    assert check.found.endswith("; 9.0 is needed")
+    assert check.mend.startswith("sudo apt-get install")
+
+
+def test_a_command_that_a_run_brings_along_is_a_warning(
+    site: Site, fake: FakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(daemon.Machine, "here", classmethod(lambda cls: replace(MACHINE, root=True, dockerd=False)))
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
+    fake.on("docker version", MISSING_RESULT)
+    check = look(site, fake)["docker command"]
+    assert (check.status, check.found) == (Status.WARN, "not on PATH")
+    assert "make e2e" in check.mend
+
+
+def test_a_command_without_an_engine_still_has_a_version(site: Site, fake: FakeRun) -> None:
+    fake.on("docker version", versions(None))
+    check = look(site, fake)["docker command"]
+    assert check.status is Status.OK
+    assert check.found.endswith("(/usr/bin/docker)")
+    assert check.found[0].isdigit()
+
+
+def test_without_an_engine_nothing_is_guessed(site: Site, fake: FakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake.on("docker version", DEAD)
+    monkeypatch.setattr(doctor, "_available", lambda: 0)
+    checks = look(site, fake)
+    for name in ("builder", "base image", "disk", "leftovers"):
+        assert (checks[name].status, checks[name].found) == (Status.WARN, "unknown without an engine")
+    assert (checks["memory"].status, checks["memory"].found) == (Status.WARN, "unknown")
+    assert checks["loopback ports"].found == "not tried: no image is here to start one with"
+
+
+@pytest.mark.parametrize(("installable", "status"), [(True, Status.WARN), (False, Status.FAIL)])
+def test_no_compose_at_all_is_said_with_what_would_be_enough(
+    site: Site, fake: FakeRun, monkeypatch: pytest.MonkeyPatch, installable: bool, status: Status
+) -> None:
+    monkeypatch.setattr(compose, "installable", lambda: installable)
+    fake.on("docker compose version --short", failed("docker: 'compose' is not a docker command."))
+    check = look(site, fake)["compose"]
+    assert check.status is status
+    assert "no Compose v2 (at least 2.20)" in check.found
+    assert check.mend == ("make e2e   # sets it up by itself" if installable else compose.INSTALL)
+
+
+def test_the_builder_is_named_and_the_legacy_one_is_enough(site: Site, fake: FakeRun) -> None:
+    fake.on("docker buildx version", "github.com/docker/buildx v0.19.0 abc\n")
+    with_buildx = look(site, fake)["builder"]
+    assert with_buildx.status is Status.OK
+    assert "0.19.0" in with_buildx.found
+    fake.on("docker buildx version", failed("docker: 'buildx' is not a docker command."))
+    assert look(site, fake)["builder"] == Check("builder", Status.OK, "legacy builder (no buildx); slower and enough")
+
+
+def test_an_engine_elsewhere_with_enough_memory_is_ok_and_its_ports_are_not_tried(site: Site, fake: FakeRun) -> None:
+    fake.on("docker context inspect", context("build", "ssh://build"))
+    fake.on("docker info", json.dumps({"DockerRootDir": "/var/lib/docker", "MemTotal": 16 * GIB, "Name": "build"}))
+    checks = look(site, fake)
+    assert checks["memory"] == Check("memory", Status.OK, "the engine's machine has 16.0 GiB, 6.0 GiB wanted")
+    assert checks["loopback ports"].found == "not tried: the engine is on another machine (ssh://build)"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "found"), [((), "a container gets all devices"), (("2", "5"), "a container gets 2, 5")]
+)
+def test_a_device_that_a_container_gets_is_ok(
+    site: Site, fake: FakeRun, monkeypatch: pytest.MonkeyPatch, gpus: tuple[str, ...], found: str
+) -> None:
+    fake.on("nvidia-smi", failed("no driver"))
+    monkeypatch.setattr(probe, "device", lambda client, image, wanted: "")
+    check = look(replace(site, engine=EngineKind.GPU, gpus=gpus), fake)["gpu in a container"]
+    assert (check.status, check.found) == (Status.OK, found)
+
+
+def test_without_an_image_no_device_is_tried(site: Site, fake: FakeRun) -> None:
+    fake.on("nvidia-smi", failed("no driver"))
+    fake.on(f"docker image inspect {base.OFFICIAL}", failed("No such image"))
+    checks = look(replace(site, engine=EngineKind.GPU), fake)
+    assert checks["gpu in a container"].found == "not tried: no image is here to start one with"
+    assert (checks["gpu memory"].status, checks["gpu memory"].found) == (Status.FAIL, "no device to look at")
+
+
 def test_lines_are_plain_and_aligned_with_the_mending_line_below() -> None:
     checks = [Check("python", Status.OK, "3.11.7"), Check("docker engine", Status.FAIL, "none", "start it")]
     assert to_lines(checks) == [

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from docker.errors import APIError, NotFound
 
 from runner.stack import labels, sweep
 from runner.stack.lock import held
@@ -104,3 +105,45 @@ def test_a_kept_run_is_left_until_everything_is_asked_for(tmp_path: Path) -> Non
     assert "make down" in _sweep(docker).left[0][1]
     assert docker.removed == []
     assert _sweep(docker, everything=True).removed[0].run_id == "kept"
+
+
+def _failing(docker: FakeDocker, kind: str, error: Exception) -> None:
+    collection = {"container": docker.containers, "network": docker.networks, "volume": docker.volumes}[kind]
+    for item in collection.list():
+
+        def fail(error: Exception = error, **options: object) -> None:
+            raise error
+
+        item.remove = fail  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("kind", ["container", "network", "volume"])
+def test_what_cannot_be_removed_is_named_with_docker_s_words_and_the_rest_is_removed(tmp_path: Path, kind: str) -> None:
+    lock = _dead_lock(tmp_path)
+    docker = FakeDocker({"gone": {labels.LOCK: lock}})
+    _failing(docker, kind, APIError("500 Server Error", explanation="device is busy"))
+    swept = _sweep(docker)
+    assert swept.removed == []
+    ((run, why),) = swept.left
+    assert run.run_id == "gone"
+    assert why == f"{kind} {f'gone-{kind}'[:12]}: device is busy"
+    assert len(docker.removed) == 2
+    assert Path(lock).exists(), "the next sweep tries again"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(NotFound("no such object"), id="somebody else was faster"),
+        pytest.param(APIError("removal of container x is already in progress"), id="somebody else is at it"),
+    ],
+)
+def test_what_somebody_else_removes_counts_as_removed(tmp_path: Path, error: Exception) -> None:
+    docker = FakeDocker({"gone": {labels.LOCK: _dead_lock(tmp_path)}})
+    _failing(docker, "container", error)
+    assert [run.run_id for run in _sweep(docker).removed] == ["gone"]
+
+
+def test_the_counts_of_a_run_are_words_for_a_person() -> None:
+    run = sweep.Leftover("x", containers=["a", "b"], networks=["n"])
+    assert run.counts == "2 containers, 1 network, 0 volumes"
