@@ -7,6 +7,7 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
+import pytest
 from docker.errors import NotFound
 
 from runner.stack.collect import copy_out, put_file
@@ -83,3 +84,9 @@ def test_a_file_put_in_belongs_to_the_containers_user() -> None:
     with tarfile.open(fileobj=io.BytesIO(raw)) as archive:
         (member,) = archive.getmembers()
     assert (folder, member.name, member.uid, member.mode) == ("/artifacts", "plan.json", 10001, 0o644)
+
+
+@pytest.mark.parametrize("name", ["HF_TOKEN", "GITHUB_TOKEN", "TOKEN", "TOKENS", "CI_JOB_TOKEN_2", "my_token"])
+def test_a_token_is_a_secret_and_a_tokenizer_is_a_place(name: str) -> None:
+    found = secret_values({name: "hf_sentinel_value", "TOKENIZER": "/models/qwen3", "TITO_TOKENIZER": "/models/qwen3"})
+    assert found == ["hf_sentinel_value"]
