@@ -94,14 +94,20 @@ def build_plan(
     if problems:
         raise ConfigurationError(problems)
     cells = [plan_cell(settings, families[cell.family], cell, built) for cell in _wanted(settings, families)]
-    mine = _share(settings, families, cells)
-    cells = [cell for cell in cells if cell.family in mine]
+    shares = _shares(settings, families, cells)
+    elsewhere = {
+        shard: [str(cell.id) for cell in cells if cell.family in share]
+        for shard, share in shares.items()
+        if shard != settings.shard
+    }
+    cells = [cell for cell in cells if cell.family in shares[settings.shard]]
     runnable = {cell.family for cell in cells if cell.applicable}
     return Plan(
         run_id=run_id,
         created_at=now,
         seed=settings.seed,
         shard=settings.shard,
+        elsewhere=elsewhere,
         stall_timeout=settings.stall_seconds,
         timeout=settings.lease_seconds,
         leases=[
@@ -252,16 +258,18 @@ def _wanted(settings: Settings, families: Families) -> list[CellId]:
     return [CellId(name, lane, scenario) for name in chosen for lane in lanes for scenario in scenarios]
 
 
-def _share(settings: Settings, families: Families, cells: Sequence[PlannedCell]) -> set[str]:
-    """The families of this shard, balanced by expected time. Those that cannot run are dealt out in turn."""
-    index, count = (int(part) for part in settings.shard.split("/"))
+def _shares(settings: Settings, families: Families, cells: Sequence[PlannedCell]) -> dict[str, set[str]]:
+    """Shard -> its families, balanced by expected time. Those that cannot run are dealt out in turn."""
+    count = int(settings.shard.split("/")[1])
     of = {
         name: [cell for cell in cells if cell.family == name] for name in dict.fromkeys(cell.family for cell in cells)
     }
     runs = [name for name, mine in of.items() if any(cell.applicable for cell in mine)]
     seconds = {name: lease_seconds(plan_lease(settings, name, families[name]), of[name]) for name in runs}
     rests = [name for name in of if name not in seconds]
-    return {*balanced(seconds, count)[index - 1], *rests[index - 1 :: count]}
+    return {
+        f"{index + 1}/{count}": {*dealt, *rests[index::count]} for index, dealt in enumerate(balanced(seconds, count))
+    }
 
 
 def _unknown(settings: Settings, file: FamiliesFile) -> list[str]:

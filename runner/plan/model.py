@@ -161,6 +161,8 @@ class Plan(_Model):
     created_at: datetime
     seed: Annotated[int, Field(ge=0)]
     shard: str = "1/1"
+    elsewhere: dict[str, list[str]] = Field(default_factory=dict)
+    """Shard, as i/n -> its cells, for the other parts of the whole plan: one that never ran can be accounted for."""
     stall_timeout: Annotated[float, Field(gt=0)]
     """Seconds without any progress in a lane after which it is ended."""
     timeout: Annotated[float, Field(gt=0)]

@@ -1,7 +1,8 @@
 """One verdict of the shards of one plan. Pure; finding and copying their artifacts is done elsewhere.
 
-Shards belong together when everything that is the same for a whole run is the same in their plans. A shard that is not
-there leaves its cells unknown, so that the merged run is incomplete and says which one it is; it can not be a pass.
+Shards belong together when everything that is the same for a whole run is the same in their plans, and when each holds
+the cells that the others expect of it. A shard that is not there leaves its cells unknown: the merged run is incomplete
+and says which one it is and what it would have held, every cell of it by name; it can not be a pass.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from runner.base.errors import ConfigurationError
+from runner.base.terms import CellId, Outcome
 from runner.plan.model import Plan
 from runner.verdict.gate import exit_code
-from runner.verdict.model import Shard, Verdict
+from runner.verdict.model import CellVerdict, Reason, Rule, Shard, Verdict
 
 
 @dataclass(frozen=True)
@@ -43,25 +45,25 @@ def merge(parts: Sequence[Part]) -> tuple[Plan, Verdict]:
     parts = sorted(parts, key=lambda part: part.index)
     plans = [part.plan for part in parts]
     run_id = _run_id(plans)
+    absent = missing(plans)
     plan = plans[0].model_copy(
         update={
             "run_id": run_id,
             "shard": "1/1",
+            "elsewhere": {shard: plans[0].elsewhere.get(shard, []) for shard in absent},
             "created_at": min(plan.created_at for plan in plans),
             "leases": [lease for plan in plans for lease in plan.leases],
             "cells": [cell for plan in plans for cell in plan.cells],
         }
     )
-    lacking = [
-        f"shard {shard} is missing: none of the merged runs is it, and its cells are not accounted for"
-        for shard in missing(plans)
-    ]
+    lacking = [_lacking(shard, cells) for shard, cells in plan.elsewhere.items()]
     told = [f"shard {part.plan.shard}: {problem}" for part in parts for problem in part.verdict.problems]
     cells = [
         cell.model_copy(update={"artifacts": f"{part.directory}/{cell.artifacts}"})
         for part in parts
         for cell in part.verdict.cells
     ]
+    cells += [_unknown(cell, shard) for shard, names in plan.elsewhere.items() for cell in names]
     found = [*lacking, *told]
     verdict = Verdict(
         run_id=run_id,
@@ -73,6 +75,29 @@ def merge(parts: Sequence[Part]) -> tuple[Plan, Verdict]:
         shards=[Shard(shard=p.plan.shard, run_id=p.plan.run_id, directory=p.directory) for p in parts],
     )
     return plan, verdict
+
+
+def _lacking(shard: str, cells: Sequence[str]) -> str:
+    lanes: dict[str, int] = Counter(CellId.parse(cell).family for cell in cells)
+    held = ", ".join(f"{family} ({number} cell{'s' * (number > 1)})" for family, number in lanes.items())
+    what = f"its {len(cells)} cells are" if cells else "its cells are"
+    return f"shard {shard} is missing: none of the merged runs is it, and {what} not accounted for" + (
+        f": {held}; run it with SHARD={shard} and merge again" if held else ""
+    )
+
+
+def _unknown(name: str, shard: str) -> CellVerdict:
+    """A cell of a shard that is not there."""
+    cell = CellId.parse(name)
+    return CellVerdict(
+        cell=name,
+        family=cell.family,
+        lane=cell.lane,
+        scenario=cell.scenario,
+        outcome=Outcome.INCOMPLETE,
+        failed=False,
+        reasons=[Reason(rule=Rule.EVIDENCE, message=f"it belongs to shard {shard}, which is missing")],
+    )
 
 
 def missing(plans: Sequence[Plan]) -> list[str]:
@@ -99,6 +124,7 @@ def conflicts(plans: Sequence[Plan]) -> list[str]:
         if len(values) > 1:
             said = "; ".join(f"{shown} in {', '.join(dict.fromkeys(runs))}" for shown, runs in values.items())
             problems.append(f"{what} is not the same: {said}")
+    problems += _unexpected(plans)
     owners: dict[str, list[str]] = {}
     for plan in plans:
         for cell in plan.cells:
@@ -106,6 +132,23 @@ def conflicts(plans: Sequence[Plan]) -> list[str]:
     for name, shards in owners.items():
         if len(set(shards)) > 1:
             problems.append(f"cell {name} is planned in the shards {', '.join(shards)}; each cell belongs to one")
+    return problems
+
+
+def _unexpected(plans: Sequence[Plan]) -> list[str]:
+    """What one shard holds and another does not expect of it: they were cut from different plans."""
+    problems = []
+    for plan in plans:
+        for other in plans:
+            expected = other.elsewhere.get(plan.shard)
+            held = [str(cell.id) for cell in plan.cells]
+            if expected is not None and expected != held:
+                differ = ", ".join(sorted(set(expected) ^ set(held))) or "the order of the cells"
+                problems.append(
+                    f"shard {plan.shard} (run {plan.run_id}) is not the part that run {other.run_id} knows, which was"
+                    f" planned with other FAMILY, LANES, SCENARIOS or CELL: {differ}"
+                )
+                break
     return problems
 
 

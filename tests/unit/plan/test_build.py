@@ -186,6 +186,14 @@ def test_what_is_asked_for_by_name_and_cannot_run_is_refused(
     assert [problem for problem in refused(built, **settings) if said in problem]
 
 
+def test_every_shard_knows_what_the_others_hold() -> None:
+    parts = [plan(family="all", engine="gpu", shard=f"{index}/3") for index in (1, 2, 3)]
+    held = {part.shard: [str(cell.id) for cell in part.cells] for part in parts}
+    for part in parts:
+        assert part.elsewhere == {shard: cells for shard, cells in held.items() if shard != part.shard}
+    assert plan(family="all", engine="gpu").elsewhere == {}
+
+
 def test_shards_share_out_every_family_exactly_once() -> None:
     whole = plan(family="all", engine="gpu")
     parts = [plan(family="all", engine="gpu", shard=f"{index}/3") for index in (1, 2, 3)]

@@ -72,12 +72,43 @@ def test_the_order_in_which_shards_are_given_does_not_matter(shards: list[World]
     assert merged(shards) == merged(shards[::-1])
 
 
-def test_a_missing_shard_is_incomplete_and_named(shards: list[World]) -> None:
-    _, verdict = merged([shards[0], shards[2]])
+def test_a_missing_shard_is_incomplete_and_named_with_every_cell_that_it_held(shards: list[World]) -> None:
+    plan, verdict = merged([shards[0], shards[2]])
+    assert verdict.exit_code is ExitCode.INCOMPLETE
+    lost = [str(cell.id) for cell in shards[1].plan.cells]
+    family = shards[1].plan.cells[0].family
+    assert verdict.problems == [
+        "shard 2/3 is missing: none of the merged runs is it, and its 3 cells are not accounted for: "
+        f"{family} (3 cells); run it with SHARD=2/3 and merge again"
+    ]
+    unknown = [cell for cell in verdict.cells if cell.outcome is Outcome.INCOMPLETE]
+    assert [cell.cell for cell in unknown] == lost == plan.elsewhere["2/3"]
+    assert not any(cell.failed for cell in unknown)
+    assert {cell.reasons[0].message for cell in unknown} == {"it belongs to shard 2/3, which is missing"}
+    assert len(verdict.cells) == 9, "every cell of the whole plan is accounted for"
+
+
+def test_a_missing_shard_of_plans_that_do_not_know_of_each_other_is_named_by_its_number(shards: list[World]) -> None:
+    parts = [part(shards[0]), part(shards[2])]
+    old = [Part(p.directory, p.plan.model_copy(update={"elsewhere": {}}), p.verdict) for p in parts]
+    _, verdict = merge(old)
     assert verdict.exit_code is ExitCode.INCOMPLETE
     assert verdict.problems == [
         "shard 2/3 is missing: none of the merged runs is it, and its cells are not accounted for"
     ]
+
+
+def test_shards_of_other_selections_are_refused_though_each_is_sound(
+    shards: list[World], make_world: MakeWorld
+) -> None:
+    """The second machine was given fewer lanes: its cells would pass for all that the shard has."""
+    fewer = make_world(family=FAMILIES, engine="gpu", samples=1, shard="2/3", lanes="v1-openai,v2-openai")
+    problems = conflicts([shards[0].plan, fewer.plan.model_copy(update={"run_id": "fewer"}), shards[2].plan])
+    assert any(
+        problem.startswith("shard 2/3 (run fewer) is not the part that run run knows") and "v2-anthropic" in problem
+        for problem in problems
+    )
+    assert conflicts([world.plan for world in shards]) == []
 
 
 def test_a_failure_in_one_shard_is_not_hidden_by_a_missing_one(shards: list[World]) -> None:
@@ -122,7 +153,8 @@ def test_plans_that_contradict_are_refused_with_every_problem(shards: list[World
     assert f"cell {one.cells[0].id} is planned in the shards 1/3, 2/3" in text
     with pytest.raises(ConfigurationError) as caught:
         merge([Part("a", one, shards[0].verdict()), Part("b", other, shards[1].verdict())])
-    assert len(caught.value.problems) == 7
+    assert any(problem.startswith("shard 2/3 (run other) is not the part that ") for problem in caught.value.problems)
+    assert len(caught.value.problems) == 8
 
 
 def test_one_shard_twice_and_shards_of_other_numbers_are_refused(shards: list[World], make_world: MakeWorld) -> None:
