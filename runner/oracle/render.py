@@ -23,7 +23,7 @@ from runner.oracle.finding import Finding, Severity, TokenDiff, hard
 from runner.oracle.forms import FORMS, Encoder, Form
 from runner.oracle.inkling import Inkling
 from runner.oracle.place import role_at
-from runner.oracle.segments import ASSISTANT_TEXT, COUNT, SegmentDiff, compare, trimmed
+from runner.oracle.segments import ASSISTANT_TEXT, COUNT, OTHER_SPLIT, SegmentDiff, compare, trimmed
 from runner.oracle.soft import classify
 from runner.oracle.template import effective
 from runner.oracle.templated import Templated
@@ -140,6 +140,8 @@ def _finding(diff: SegmentDiff, records: Sequence[Record], turns: Sequence[int],
     if diff.type == ASSISTANT_TEXT:
         kind, severity = classify(expected, actual).value, Severity.SOFT
     what = "other segments from here on" if diff.type == COUNT else f"segment {diff.position}"
+    if diff.type == OTHER_SPLIT:
+        what += f", the same text in {len(right)} tokens instead of {len(left)}"
     return Finding(
         CHECK,
         kind,

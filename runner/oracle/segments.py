@@ -1,7 +1,8 @@
 """Two token sequences compared segment by segment, split at special tokens.
 
-Texts are compared, not ids: sampled tokens need not be the canonical split of their text. Outside assistant turns every
-character counts, white space included, because there nothing was sampled.
+In assistant turns texts are compared, not ids: sampled tokens need not be the canonical split of their text. Outside of
+them nothing was sampled, so that every character counts, white space included, and the same text must be the same
+tokens: what is tokenized apart from its surroundings may come out in another split.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from runner.oracle.tokens import Tokens
 COUNT: Final = "special_token_count"
 TYPE: Final = "special_token_type"
 OTHER_TEXT: Final = "non_assistant_text"
+OTHER_SPLIT: Final = "non_assistant_split"
 ASSISTANT_TEXT: Final = "assistant_text"
 _OPENER_TOKENS: Final = 20
 """Tokens of a segment in which its opener is looked for."""
@@ -86,9 +88,13 @@ def compare(
         if a.special:
             if a.ids != b.ids:
                 diffs.append(SegmentDiff(TYPE, position, a, b))
-        elif a.ids != b.ids and tokens.decode(a.ids) != tokens.decode(b.ids):
+        elif a.ids != b.ids:
+            same = tokens.decode(a.ids) == tokens.decode(b.ids)
             sampled = _opens(left, position, assistant, tokens) and _opens(right, position, assistant, tokens)
-            diffs.append(SegmentDiff(ASSISTANT_TEXT if sampled else OTHER_TEXT, position, a, b))
+            if not sampled:
+                diffs.append(SegmentDiff(OTHER_SPLIT if same else OTHER_TEXT, position, a, b))
+            elif not same:
+                diffs.append(SegmentDiff(ASSISTANT_TEXT, position, a, b))
     return diffs
 
 
