@@ -32,7 +32,7 @@ e2e-miles: venv ## upstream's published session server, restricted to what it pr
 test: venv-dev ## all tests that need no GPU (sets up what is missing, as `make e2e` does)
 	@$(PY) -m runner images --with-tests
 	@$(PYTEST) tests/unit -n auto -q
-	@$(PYTEST) tests/container -n 2 -v
+	@$(PYTEST) tests/container -n 2 --dist loadgroup -v
 	@$(PYTEST) tests/e2e -v
 
 test-unit: venv-dev ## the fast part: no Docker
@@ -40,7 +40,7 @@ test-unit: venv-dev ## the fast part: no Docker
 
 test-container: venv-dev ## real containers, scripted engine
 	@$(PY) -m runner images --with-tests
-	@$(PYTEST) tests/container -n 2 -v
+	@$(PYTEST) tests/container -n 2 --dist loadgroup -v
 
 test-e2e: venv-dev ## real SGLang
 	@$(PY) -m runner images --with-tests
