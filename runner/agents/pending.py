@@ -8,7 +8,10 @@ is nothing to wait for by the clock.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass
+from typing import cast
 
 from runner.agents.records import JsonObject, Reply, excerpt
 from runner.agents.session import Refused, SessionClient
@@ -50,6 +53,10 @@ class Pending:
         """What it was answered. Raises what `SessionClient.offer` raises."""
         return await self.exchange
 
+    async def close(self) -> None:
+        """End the exchange, whatever it has come to."""
+        await _cancelled(self.exchange)
+
     async def leave(self) -> bool:
         """Close the connection. True when the reply had come by then, so that a generation must be recorded.
 
@@ -78,14 +85,15 @@ async def leave_begun(
             raise VerificationError("turn", f"POST {path} answered {response.status_code}, expected 200: {text}")
         if not into_body:
             return
-        pieces = response.aiter_raw()
-        while (piece := await anext(pieces, None)) is not None:
-            if piece:
-                return
+        # a generator, which httpx calls an iterator; left open it would be closed some time later, by the collector
+        async with aclosing(cast("AsyncGenerator[bytes, None]", response.aiter_raw())) as pieces:
+            async for piece in pieces:
+                if piece:
+                    return
         raise VerificationError("turn", f"POST {path} answered 200 with an empty body")
 
 
 async def _cancelled(exchange: asyncio.Task[Reply | Refused]) -> None:
     """End an exchange, and with it its connection."""
     exchange.cancel()
-    await asyncio.wait({exchange})
+    await asyncio.gather(exchange, return_exceptions=True)

@@ -21,6 +21,8 @@ from runner.base.terms import ServerVersion
 
 COUNT: Final = 4
 """Turns at the same time."""
+ROUNDS: Final = 3
+"""Rounds at one place, where a busy machine has sent one turn only after another was answered."""
 
 
 async def drive(scene: Scene) -> None:
@@ -28,34 +30,40 @@ async def drive(scene: Scene) -> None:
     talk = converse(scene)
     for question, result in zip((script.USER_FIRST, script.USER_FOLLOWUPS[0]), script.TOOL_RESULTS, strict=False):
         talk.user(question)
-        answer_call(talk, await _round(talk), result)
+        answer_call(talk, await _overlapping(talk), result)
         await talk.turn(Choice.TEXT)
 
 
-async def _round(talk: Conversation) -> JsonObject:
-    """The same turn several times at once; the message with which the conversation goes on is in the history then."""
-    scene = talk.scene
-    line = scene.settings.cell.lane.server is ServerVersion.V1
+async def _overlapping(talk: Conversation) -> JsonObject:
+    """Rounds until one has overlapped; the message of the last, which is in the history then."""
+    for _ in range(ROUNDS):
+        message, overlapped = await _round(talk)
+        if overlapped:
+            talk.scene.note("overlap")
+            break
+    talk.history.append(message)
+    return message
+
+
+async def _round(talk: Conversation) -> tuple[JsonObject, bool]:
+    """The same turn several times at once: the message to go on with, and whether turns did meet at the server."""
+    line = talk.scene.settings.cell.lane.server is ServerVersion.V1
     answers = await together(talk, Choice.CALL, COUNT)
     for answered in answers:
         _expected(answered, line)
     given = [answered for answered in answers if isinstance(answered.answer, Reply)]
     if not given:
-        raise VerificationError(
-            "turn", f"all of {COUNT} turns at the same time were refused, one of them is to be taken"
-        )
-    if max(answered.sent for answered in answers) < min(answered.done for answered in given):
-        scene.note("overlap")
+        raise VerificationError("turn", f"all of {COUNT} turns at the same time were refused, one is to be taken")
     good = [answered for answered in given if _rejected(talk, answered) is None]
     # on a line only the last one can be there
     if not good or (line and good[-1] is not given[-1]):
         raise ModelIncompleteError("reply", f"no reply to go on from: {[_rejected(talk, one) for one in given]}")
-    chosen = good[-1]
     messages = {id(answered): add(talk, Choice.CALL, answered) for answered in given}
     if line:
         await looked_up(talk)
-    talk.history.append(messages[id(chosen)])
-    return messages[id(chosen)]
+    # one that was refused has met another; else all must have been sent before the first was answered
+    met = len(given) < COUNT or max(one.sent for one in answers) < min(one.done for one in answers)
+    return messages[id(good[-1])], met
 
 
 def _rejected(talk: Conversation, answered: Answered) -> str | None:

@@ -69,11 +69,13 @@ async def _cut(scene: Scene) -> bool:
     try:
         async with asyncio.timeout(AT_ONCE_SECONDS):
             await client.delete(session_id)
+        answer = await pending.answer()
     except TimeoutError as error:
         raise VerificationError(
             "delete", f"DELETE was not answered within {AT_ONCE_SECONDS:g} s while a turn was generated"
         ) from error
-    answer = await pending.answer()
+    finally:
+        await pending.close()
     if isinstance(answer, Refused) and answer.status != NOT_FOUND:
         raise VerificationError(
             "delete", f"a turn whose session was deleted was answered {answer.status}, expected 404: {answer.text}"
