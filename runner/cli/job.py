@@ -16,9 +16,11 @@ from pathlib import Path
 from runner.base.events import Emit, Event, NoteEvent, PhaseEvent
 from runner.base.settings import Settings
 from runner.base.terms import ExitCode
+from runner.cli.clean import clean, without_secrets
 from runner.cli.interrupt import first_signal_interrupts
 from runner.cli.steps import HostLedgers
 from runner.ledger.records import InfraRecord
+from runner.ledger.sealed import Sealing
 from runner.plan.model import Plan, PlannedLease
 from runner.report.console import console
 from runner.report.write import write_plan, write_reports
@@ -52,7 +54,7 @@ def conduct(settings: Settings, plan: Plan, work: Callable[[Run], None]) -> Exit
     directory.mkdir(parents=True)
     write_plan(directory, plan)
     secrets = secret_values(os.environ)
-    redact = Redactor(secrets)
+    redact = Sealing(secrets)
     ledgers = HostLedgers(directory, plan.run_id, [lease.family for lease in plan.leases], redact)
     phases: list[PhaseEvent] = []
     interrupted = False
@@ -61,7 +63,8 @@ def conduct(settings: Settings, plan: Plan, work: Callable[[Run], None]) -> Exit
         cells = [str(cell.id) for cell in plan.cells if cell.applicable]
         show = stack.enter_context(console(settings, plan))
 
-        def emit(event: Event) -> None:
+        def emit(said: Event) -> None:
+            event = without_secrets(said, redact)
             if isinstance(event, PhaseEvent):
                 phases.append(event)
             problem = ledgers.note(event)
@@ -76,6 +79,7 @@ def conduct(settings: Settings, plan: Plan, work: Callable[[Run], None]) -> Exit
         except KeyboardInterrupt:
             interrupted = True
             emit(NoteEvent(level="warning", message="interrupted: the verdict covers what was done until then"))
+    clean(directory, redact)
     plan, verdict = load_run(directory)
     _add_engines(directory, verdict, redact)
     write_reports(plan, verdict, directory, settings, phases=phases)
@@ -105,16 +109,14 @@ def write_lease_ledger(run: Run, lease: PlannedLease, failure: ServiceFailure | 
     """What the host saw of a lease. Without its trailer where the host itself was interrupted."""
     writer = run.ledgers.take(lease.family)
     if failure is not None:
-        tail = [run.redact(line.encode()).decode("utf-8", "replace") for line in failure.log_tail]
-        writer.write(
-            InfraRecord(
-                service=failure.service,
-                message=failure.message,
-                exit_code=failure.exit_code,
-                oom_killed=failure.oom_killed,
-                log_tail=tail,
-            )
+        record = InfraRecord(
+            service=failure.service,
+            message=failure.message,
+            exit_code=failure.exit_code,
+            oom_killed=failure.oom_killed,
+            log_tail=failure.log_tail,
         )
+        writer.write(InfraRecord.model_validate_json(run.redact(record.model_dump_json().encode())))
     if closed:
         writer.close()
     else:

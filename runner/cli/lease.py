@@ -38,6 +38,7 @@ from runner.stack.services import worker_names
 from runner.stack.sweep import find, remove
 from runner.verdict.artifacts import load_ledgers
 from runner.verdict.gate import judge
+from runner.verdict.model import CellVerdict
 
 FIRST_TRY = "try-1"
 """In the lease's directory: what the first try left, where there was a second."""
@@ -70,12 +71,16 @@ def run_lease(
         lost = cost(run, planned, ended.failure)
         wanted = bool(lost) and _may_recreate(run, ended) and _gone(run, planned, client)
         if wanted and _set_aside(run, planned, lost, ended.failure):
-            again = run.plan.model_copy(update={"cells": lost})
+            again = run.plan.model_copy(update={"cells": [cell for cell, _ in lost]})
             ended = _attempt(run, planned, again, client, project, sleep)
     except KeyboardInterrupt:
         write_lease_ledger(run, planned, None, closed=False)
         raise
     write_lease_ledger(run, planned, ended.failure)
+
+
+Lost = tuple[PlannedCell, CellVerdict]
+"""A cell that the ground cost samples, and what its evidence says."""
 
 
 @dataclass(frozen=True)
@@ -122,8 +127,8 @@ def _attempt(
     return _Ended(None)
 
 
-def cost(run: Run, planned: PlannedLease, failure: ServiceFailure | None) -> list[PlannedCell]:
-    """The cells of the lease that lost samples to the ground, and in which no check was seen to fail."""
+def cost(run: Run, planned: PlannedLease, failure: ServiceFailure | None) -> list[Lost]:
+    """The cells of the lease that lost samples to the ground and in which no check was seen to fail."""
     host = [] if failure is None else [Ledger("host", records=[_infra(failure)])]
     ledgers = load_ledgers(run.directory)
     judged = [
@@ -131,7 +136,7 @@ def cost(run: Run, planned: PlannedLease, failure: ServiceFailure | None) -> lis
         for cell in run.plan.cells_of(planned.family)
         if cell.applicable
     ]
-    return [cell for cell, verdict in judged if verdict.outcome is Outcome.INFRA and not verdict.failed]
+    return [(cell, verdict) for cell, verdict in judged if verdict.outcome is Outcome.INFRA and not verdict.failed]
 
 
 def _may_recreate(run: Run, ended: _Ended) -> bool:
@@ -151,15 +156,15 @@ def _gone(run: Run, planned: PlannedLease, client: docker.DockerClient) -> bool:
     return not problems
 
 
-def _set_aside(run: Run, planned: PlannedLease, lost: Sequence[PlannedCell], failure: ServiceFailure | None) -> bool:
+def _set_aside(run: Run, planned: PlannedLease, lost: Sequence[Lost], failure: ServiceFailure | None) -> bool:
     """Say in the lease's ledger why there is a second try, and move the evidence of the first out of its way.
 
     False where the ledger cannot be written: a second try that nobody could see must not be.
     """
     own = run.directory / "leases" / planned.family
     kept = own / FIRST_TRY
-    names = [str(cell.id) for cell in lost]
-    broke = _infra(failure or ServiceFailure("runner", "the verifier saw its environment break; its ledgers say where"))
+    names = [str(cell.id) for cell, _ in lost]
+    broke = _infra(failure or ServiceFailure("runner", f"the verifier saw that {lost[0][1].reasons[0].message}"))
     record = RecreatedRecord(
         service=broke.service,
         message=broke.message,
@@ -174,7 +179,7 @@ def _set_aside(run: Run, planned: PlannedLease, lost: Sequence[PlannedCell], fai
     except OSError as error:
         run.emit(NoteEvent(level="error", message=f"{planned.family}: not created again, its ledger fails: {error}"))
         return False
-    for cell in lost:
+    for cell, _ in lost:
         _move(run.directory / "cells" / str(cell.id), kept / "cells" / str(cell.id))
     _move(run.directory / "logs" / planned.family, kept / "logs")
     for name in ("states.json", WORKERS_NAME):

@@ -220,6 +220,14 @@ class NoteRecord(Written):
     message: str
 
 
+class RedactedRecord(Written):
+    """Secrets were taken out of the lines above after the writer had closed the ledger."""
+
+    kind: Literal["redacted"] = "redacted"
+    written_sha256: str
+    """What the writer's own trailer said of its lines."""
+
+
 class PhaseRecord(Written):
     """A step of a lease that began or ended at this moment; `seconds` where whoever says it has measured one."""
 
@@ -246,6 +254,7 @@ Body = (
     | AttemptRecord
     | FaultRecord
     | NoteRecord
+    | RedactedRecord
     | PhaseRecord
 )
 """What stands between header and trailer."""
@@ -259,6 +268,7 @@ LedgerRecord = (
     | AttemptRecord
     | FaultRecord
     | NoteRecord
+    | RedactedRecord
     | PhaseRecord
     | Trailer
 )

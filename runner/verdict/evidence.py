@@ -17,6 +17,7 @@ from runner.ledger.records import (
     InfraRecord,
     NoteRecord,
     RecreatedRecord,
+    RedactedRecord,
     SampleRecord,
     Severity,
     VerificationErrorRecord,
@@ -73,6 +74,10 @@ def collect(cell: PlannedCell, ledgers: Sequence[Ledger], run_id: str) -> Eviden
                 evidence.faults.append(f"{record.name}: {record.detail}" if record.detail else record.name)
             case NoteRecord():
                 evidence.notes.append(record.message)
+            case RedactedRecord():
+                evidence.notes.append(
+                    f"secrets were taken out of a ledger; as written, its sha256 was {record.written_sha256}"
+                )
     if whole:
         # What ends the cell as a whole ends every sample that had not come to its own end.
         for planned in cell.samples:
