@@ -17,7 +17,11 @@ from typing import Any
 import docker
 import pytest
 
+from runner.ground.base import find as find_base
+from runner.ground.client import Docker
+from runner.ground.site import Site
 from runner.stack import labels
+from tests.container.second import Second, why_not
 
 ROOT = Path(__file__).parents[2]
 RUN_SECONDS = 240
@@ -120,10 +124,13 @@ def faulty(images: dict[str, str], client: docker.DockerClient) -> Iterator[Call
 
 @pytest.fixture
 def start(images: dict[str, str], tmp_path: Path) -> Iterator[Start]:
-    """Start `python -m runner <arguments>` with the scripted engine unless told otherwise."""
+    """Start `python -m runner <arguments>` with the scripted engine unless told otherwise.
+
+    With `second` it runs beside that Docker engine, in its network, and talks to it alone.
+    """
     running: list[Process] = []
 
-    def begin(*arguments: str, name: str = "artifacts", **variables: str) -> Process:
+    def begin(*arguments: str, name: str = "artifacts", second: Second | None = None, **variables: str) -> Process:
         artifacts = tmp_path / name
         artifacts.mkdir(exist_ok=True)
         ours = {
@@ -134,10 +141,11 @@ def start(images: dict[str, str], tmp_path: Path) -> Iterator[Start]:
             "PYTHONUNBUFFERED": "1",
         }
         plain = {key: value for key, value in os.environ.items() if not key.startswith("GITHUB_")}
+        command = [sys.executable, "-m", "runner", *(arguments or ("e2e",))]
         popen = subprocess.Popen(
-            [sys.executable, "-m", "runner", *(arguments or ("e2e",))],
+            second.inside(command) if second else command,
             cwd=ROOT,
-            env={**plain, **ours, **variables},
+            env={**plain, **ours, **(second.environment if second else {}), **variables},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -155,6 +163,23 @@ def start(images: dict[str, str], tmp_path: Path) -> Iterator[Start]:
         process.popen.communicate(timeout=120)
 
 
+@pytest.fixture(scope="session")
+def second(images: dict[str, str]) -> Iterator[Second]:
+    """A second Docker engine that has the images of a run. Tests may restart it and put things on its PATH."""
+    reason = why_not()
+    if reason:
+        pytest.skip(reason)
+    base = find_base(Site.here(ROOT), Docker())
+    made = Second()
+    try:
+        made.start()
+        wanted = [images[name] for name in ("session-server", "runner", "scripted-engine")]
+        made.load([*([base.image] if base else []), *wanted])
+        yield made
+    finally:
+        made.close()
+
+
 @dataclass(frozen=True)
 class Left:
     """Docker objects that carry the label of one run."""
@@ -167,16 +192,17 @@ class Left:
         return bool(self.containers or self.networks or self.volumes)
 
 
+def left_on(client: docker.DockerClient, run_id: str) -> Left:
+    """What is there of a run on this Docker engine."""
+    wanted: dict[str, Any] = {"label": f"{labels.RUN}={run_id}"}
+    return Left(
+        [item.name for item in client.containers.list(all=True, filters=wanted, ignore_removed=True)],
+        [item.name for item in client.networks.list(filters=wanted)],
+        [item.name for item in client.volumes.list(filters=wanted)],
+    )
+
+
 @pytest.fixture
 def left(client: docker.DockerClient) -> Callable[[str], Left]:
     """What is there of a run."""
-
-    def look(run_id: str) -> Left:
-        wanted: dict[str, Any] = {"label": f"{labels.RUN}={run_id}"}
-        return Left(
-            [item.name for item in client.containers.list(all=True, filters=wanted, ignore_removed=True)],
-            [item.name for item in client.networks.list(filters=wanted)],
-            [item.name for item in client.volumes.list(filters=wanted)],
-        )
-
-    return look
+    return lambda run_id: left_on(client, run_id)
