@@ -18,9 +18,12 @@ from runner.base.terms import ExitCode
 from runner.cli.stacks import ROOT
 from runner.contract.conversion import gate, recording
 from runner.contract.conversion.recording import Recording, Side
-from runner.contract.kit.live import KitOrder, check_live
+from runner.contract.kit.live import IMAGE as KIT_IMAGE
+from runner.contract.kit.live import KitOrder, check_live, tag
 from runner.contract.result import ContractResult, write_result
 from runner.contract.text import result_lines
+from runner.ground import images
+from runner.ground.client import Docker
 from runner.ground.pin import pinned_sglang
 from runner.ground.prepare import Ground, prepare
 from runner.ground.site import Site
@@ -80,6 +83,7 @@ def run_kit(on: Bench, engine: str, sglang: str, directory: Path, *, timeout: fl
         env=on.ground.env,
     )
     result = check_live(order)
+    images.clear(KIT_IMAGE, tag(order), Docker(on.ground.env), on.emit)
     write_result(result, directory)
     return result
 

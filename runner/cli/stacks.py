@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import platform
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from runner.base.errors import InfrastructureError
 from runner.base.settings import EngineKind, Settings
+from runner.ground.pin import pinned_sglang
 from runner.plan.model import Plan, PlannedLease
 from runner.stack import override
 from runner.verdict.artifacts import VARIABLES_NAME
@@ -33,8 +32,6 @@ _PORTS = {"session-v1": "TITO_SESSION_V1_PORTS", "session-v2": "TITO_SESSION_V2_
 
 GPU_IMAGE = "lmsysorg/sglang"
 """The official engine image."""
-
-_PIN = ROOT / "images" / "engine-cpu" / "requirements-alone.in"
 
 ENV_NAME = VARIABLES_NAME
 """The file of a lease, in the artifacts, that holds its Compose variables."""
@@ -64,13 +61,7 @@ def image_references(settings: Settings, built: Mapping[str, str]) -> dict[str, 
 
 def gpu_image() -> str:
     """The official image at the version that the CPU engine pins. Raises InfrastructureError without that pin."""
-    try:
-        found = re.search(r"^sglang==(\S+)$", _PIN.read_text(encoding="utf-8"), re.MULTILINE)
-    except OSError as error:
-        raise InfrastructureError(f"the pinned SGLang version cannot be read: {error}") from error
-    if found is None:
-        raise InfrastructureError(f"{_PIN} pins no sglang version")
-    return f"{GPU_IMAGE}:v{found[1]}"
+    return f"{GPU_IMAGE}:v{pinned_sglang(ROOT)}"
 
 
 def compose_variables(

@@ -18,6 +18,7 @@ from runner.ground.shell import Result, Run, run
 from runner.ground.site import IMAGE_PREFIX, LABEL
 
 NAME = "sglang-anthropic-kit"
+IMAGE = "engine-kit"
 EXPECTED_TESTS = 21
 """In the kit of the pinned SGLang; fewer would be tests that went away unseen."""
 
@@ -25,7 +26,8 @@ _HERE = Path(__file__).parent
 _PARTS = ("Dockerfile", "driver.py", "requirements.lock")
 _BUILD_SECONDS = 1800.0
 _REMOVE_SECONDS = 60.0
-_READY_SECONDS = 420.0
+_READY_SHARE = 0.6
+"""Part of the whole time-out that the engine's start may take."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ def tag(order: KitOrder) -> str:
     whole = hashlib.sha256(f"{order.engine_image}\0{order.base_image}\0".encode())
     for name in _PARTS:
         whole.update((_HERE / name).read_bytes())
-    return f"{IMAGE_PREFIX}/engine-kit:{whole.hexdigest()[:12]}"
+    return f"{IMAGE_PREFIX}/{IMAGE}:{whole.hexdigest()[:12]}"
 
 
 def check_live(order: KitOrder, execute: Run = run) -> ContractResult:
@@ -71,7 +73,7 @@ def check_live(order: KitOrder, execute: Run = run) -> ContractResult:
 def _build(order: KitOrder, image: str) -> tuple[str, ...]:
     arguments = {"BASE_IMAGE": order.base_image, "ENGINE_IMAGE": order.engine_image}
     given = [part for name, value in arguments.items() for part in ("--build-arg", f"{name}={value}")]
-    return ("docker", "build", "--force-rm", "--tag", image, "--label", f"{LABEL}.image=engine-kit", *given, str(_HERE))
+    return ("docker", "build", "--force-rm", "--tag", image, "--label", f"{LABEL}.image={IMAGE}", *given, str(_HERE))
 
 
 def _start(order: KitOrder, image: str, name: str) -> tuple[str, ...]:
@@ -79,7 +81,7 @@ def _start(order: KitOrder, image: str, name: str) -> tuple[str, ...]:
         *("docker", "run", "--rm", "--init", "--name", name, "--label", f"{LABEL}.run={order.run_id}"),
         *("--network", "none", "--read-only", "--tmpfs", "/tmp:mode=1777,size=1g", "--shm-size", "1g"),  # noqa: S108
         *("--cap-drop", "ALL", "--security-opt", "no-new-privileges:true", "--memory", "8g", "--pids-limit", "2048"),
-        *("--env", f"FAMILY={order.family}", "--env", f"KIT_READY_SECONDS={min(_READY_SECONDS, order.timeout):g}"),
+        *("--env", f"FAMILY={order.family}", "--env", f"KIT_READY_SECONDS={_READY_SHARE * order.timeout:g}"),
         image,
     )
 
