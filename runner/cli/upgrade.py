@@ -133,20 +133,30 @@ def _compare(on: Bench, findings: Findings, sides: Mapping[str, tuple[str, str]]
     """Every check on both images, the old one first; what is compared is in `findings`."""
     kits = [run_kit(on, *sides[side], on.directory / side / "kit", timeout=timeout) for side in _SIDES]
     findings.kit(*kits)
-    ours = record_side(on, Which.OURS, on.session, on.directory / "ours.json")
-    theirs = [record_side(on, Which.THEIRS, sides[side][0], on.directory / side / "conversion.json") for side in _SIDES]
-    findings.conversion(len(theirs[0].cases()), recording.changes(*theirs))
-    findings.ours(*(_judge(on, ours, one, sides[side][1]) for side, one in zip(_SIDES, theirs, strict=True)))
+    try:
+        _conversions(on, findings, sides)
+    except InfrastructureError as error:
+        findings.not_made("SGLang's conversion", str(error))
     verdicts = []
     for side in _SIDES:
-        code, verdict = _cells(sides[side][0], on.directory / side / "cells")
-        if code is ExitCode.INTERRUPTED or verdict is None:
-            findings.row("cells", NOT_RUN, NOT_RUN)
-            findings.problems.append(f"the cells on {sides[side][0]} ended with {code:d} and without a verdict")
+        try:
+            code, verdict = _cells(sides[side][0], on.directory / side / "cells")
+        except InfrastructureError as error:
+            findings.not_made("cells", str(error))
+            return ExitCode.OK
+        if verdict is None or code is ExitCode.INTERRUPTED:
+            findings.not_made("cells", f"the run on {sides[side][0]} ended with {code:d}")
             return code
         verdicts.append(verdict)
     findings.cells(*verdicts)
     return ExitCode.OK
+
+
+def _conversions(on: Bench, findings: Findings, sides: Mapping[str, tuple[str, str]]) -> None:
+    ours = record_side(on, Which.OURS, on.session, on.directory / "ours.json")
+    theirs = [record_side(on, Which.THEIRS, sides[side][0], on.directory / side / "conversion.json") for side in _SIDES]
+    findings.conversion(len(theirs[0].cases()), recording.changes(*theirs))
+    findings.ours(*(_judge(on, ours, one, sides[side][1]) for side, one in zip(_SIDES, theirs, strict=True)))
 
 
 def _judge(on: Bench, ours: Recording, theirs: Recording, version: str) -> ContractResult:
@@ -167,9 +177,10 @@ def _kept(directory: Path) -> dict[str, str]:
 
 def _tell(result: Upgrade, directory: Path) -> None:
     print("\n".join(["", *table(result), ""]))
-    for title, found in (("changed", result.changed), ("against it", result.problems)):
+    told = {"changed": result.changed, "not checked": result.broken, "against it": result.problems}
+    for title, found in told.items():
         print("\n".join([f"{title}: nothing"] if not found else [f"{title}:", *(f"  - {one}" for one in found)]))
-    if result.old.version != result.new.version and not result.problems:
+    if result.old.version != result.new.version and not (result.problems or result.broken):
         names = ",".join(candidate.REQUIREMENTS)
         print(f"to move the pins: cp {directory}/{{{names}}} {candidate.RECIPE.context}/")
     if result.new.image != NOT_RUN:

@@ -54,6 +54,8 @@ class Upgrade(_Model):
     rows: tuple[Row, ...]
     changed: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    broken: tuple[str, ...] = ()
+    """Checks that could not be made, with the reason: neither for nor against the version."""
     declared: tuple[str, ...] = ()
     """Requirements that the two versions declare differently, most of which a CPU engine does not install."""
     files: dict[str, str] = Field(default_factory=dict)
@@ -61,8 +63,10 @@ class Upgrade(_Model):
 
     @property
     def exit_code(self) -> ExitCode:
-        """1 where something speaks against the new version."""
-        return ExitCode.VERIFICATION_FAILED if self.problems else ExitCode.OK
+        """1 where something speaks against the new version, 3 where a check of it could not be made."""
+        if self.problems:
+            return ExitCode.VERIFICATION_FAILED
+        return ExitCode.INFRASTRUCTURE if self.broken else ExitCode.OK
 
 
 class Findings:
@@ -72,11 +76,17 @@ class Findings:
         self.rows: list[Row] = []
         self.changed: list[str] = []
         self.problems: list[str] = []
+        self.broken: list[str] = []
         self.declared: list[str] = []
 
     def row(self, check: str, old: object, new: object) -> None:
         """One line of the table."""
         self.rows.append(Row(check=check, old=str(old), new=str(new)))
+
+    def not_made(self, check: str, why: str) -> None:
+        """A check that something underneath kept from being made."""
+        self.row(check, NOT_RUN, NOT_RUN)
+        self.broken.append(f"{check}: {why}")
 
     def packages(self, old: Mapping[str, str], new: Mapping[str, str]) -> None:
         """Locked packages, name -> version. A difference is no problem of its own."""
@@ -106,6 +116,8 @@ class Findings:
         """SGLang's own Anthropic tests: what passed must be there and pass, and so must what is new."""
         self.row("Anthropic kit, live", _counted(old), _counted(new))
         before, after = ({test.name: test.outcome for test in result.tests} for result in (old, new))
+        if not before:
+            self.broken += [f"kit with SGLang {old.pin.expected}: {problem}" for problem in old.problems]
         for name in dict.fromkeys([*before, *after]):
             one, two = before.get(name, "not there"), after.get(name, "not there")
             if one != two:
@@ -161,6 +173,7 @@ class Findings:
             rows=tuple(self.rows),
             changed=tuple(self.changed),
             problems=tuple(self.problems),
+            broken=tuple(self.broken),
             declared=tuple(self.declared),
             files=dict(files),
         )
@@ -194,6 +207,7 @@ def markdown(upgrade: Upgrade) -> str:
     lines = [f"# SGLang {upgrade.old.version} -> {upgrade.new.version}", "", *table(upgrade)]
     sections = {
         "What speaks against it": upgrade.problems,
+        "What could not be checked": upgrade.broken,
         "What changed": upgrade.changed,
         "Declared requirements that differ": upgrade.declared,
     }

@@ -171,6 +171,20 @@ def test_what_is_only_different_is_shown_and_speaks_not_against_it(
     assert (list(result.changed), result.problems) == (changed, ())
 
 
+@pytest.mark.parametrize(
+    "act",
+    [
+        pytest.param(lambda to: to.not_made("cells", "no Docker"), id="something underneath broke"),
+        pytest.param(lambda to: to.kit(kit(("time-out",)), GOOD), id="the old version could not be asked"),
+    ],
+)
+def test_what_could_not_be_checked_is_neither_a_pass_nor_against_the_version(act: Callable[[Findings], None]) -> None:
+    result = upgrade(act)
+    assert (result.problems, result.exit_code) == ((), ExitCode.INFRASTRUCTURE)
+    assert result.broken
+    assert f"- {result.broken[0]}" in markdown(result)
+
+
 def test_the_table_has_a_row_for_each_check_and_marks_what_differs() -> None:
     lines = table(upgrade(lambda to: to.kit(GOOD, kit(a="passed")), lambda to: to.conversion(197, [])))
     assert lines[0].split() == ["|", "check", "|", "old:", "0.5.23", "|", "new:", "0.5.24", "|", "|"]
