@@ -11,7 +11,7 @@ import httpx
 from runner.agents.session import ENGINE
 from runner.base.errors import InfrastructureError
 from runner.base.events import Emit, PhaseEvent
-from runner.cli.ready import prove_ready
+from runner.cli.ready import UNREACHABLE_SECONDS, prove_ready
 from runner.lane.probe import Probe
 from runner.oracle.tokens import Tokens
 from runner.plan.model import PlannedLease
@@ -27,7 +27,8 @@ def preflight(lease: PlannedLease, artifacts: Path, urls: Mapping[str, str], emi
     """The preflight of one lease. What the engine says goes below `artifacts`, where it is among the `urls`."""
 
     async def run(bases: list[str]) -> None:
-        await asyncio.gather(*(prove_ready(base, lease.ready_timeout, lease.family, emit) for base in bases))
+        known_up = None if lease.urls else UNREACHABLE_SECONDS
+        await asyncio.gather(*(prove_ready(base, lease.ready_timeout, lease.family, emit, known_up) for base in bases))
         if ENGINE not in urls:
             return
         timeout = httpx.Timeout(None, connect=CONNECT_SECONDS)

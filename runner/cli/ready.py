@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 
 import httpx
 import orjson
@@ -14,42 +15,65 @@ from runner.base.events import Emit, PhaseEvent
 _PROBE_SECONDS = 40.0
 """One probe: the session server itself gives the engine 30 s for its token."""
 
+_CONNECT_SECONDS = 10.0
 _WAIT_SECONDS = 1.0
+UNREACHABLE_SECONDS = 45.0
+"""For a server that is up, which its own health check has said: so long is its network given to carry a connection."""
+
 _NO_ROUTE = (httpx.codes.NOT_FOUND, httpx.codes.METHOD_NOT_ALLOWED, httpx.codes.NOT_IMPLEMENTED)
 _QUESTION = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 1, "temperature": 0}
 
 
-async def prove_ready(base: str, budget: float, lease: str, emit: Emit) -> None:
+@dataclass
+class _Last:
+    """The last attempt, in words, and when the server was last known to be there."""
+
+    said: str
+    there: float
+
+
+async def prove_ready(base: str, budget: float, lease: str, emit: Emit, unreachable: float | None = None) -> None:
     """Return when the engine has generated a token through the session server at `base`.
 
     `GET /ready` says so where the server has that route; else one completion in a session of its own, which is removed
     again. A probe from inside the server's own container could not see a network that does not work.
 
-    Raises InfrastructureError after `budget` seconds, with the last answer.
+    Raises InfrastructureError after `budget` seconds, or after `unreachable` seconds in which not even a connection
+    came about: for a server that is known to be up, waiting for its network is no use. It says whether the server could
+    not be reached, kept silent, or answered and what.
     """
-    last = "no answer"
+    loop = asyncio.get_running_loop()
+    begin = loop.time()
+    last = _Last("was not asked", begin)
 
     async def probe(http: httpx.AsyncClient) -> bool:
-        nonlocal last
         try:
-            good, last = await _probe(http, base)
+            good, said = await _probe(http, base)
+            last.said, last.there = f"answers, and its engine generated nothing: {said}", loop.time()
+        except httpx.ReadTimeout:
+            good = False
+            last.said, last.there = f"takes requests and is silent for {_PROBE_SECONDS:.0f} s", loop.time()
         except httpx.TransportError as error:
-            good, last = False, f"{type(error).__name__}: {error}"
+            good, last.said = False, f"cannot be reached from here: {type(error).__name__}: {error}"
         return good
+
+    def given_up(_: tenacity.RetryCallState) -> bool:
+        now = loop.time()
+        return now - begin >= budget or (unreachable is not None and now - last.there >= unreachable)
 
     waiting = tenacity.AsyncRetrying(
         retry=tenacity.retry_if_result(lambda good: not good),
-        stop=tenacity.stop_after_delay(budget),
+        stop=given_up,
         wait=tenacity.wait_fixed(_WAIT_SECONDS),
     )
-    loop = asyncio.get_running_loop()
-    begin = loop.time()
-    async with httpx.AsyncClient(timeout=_PROBE_SECONDS, trust_env=False) as http:
+    async with httpx.AsyncClient(
+        timeout=httpx.Timeout(_PROBE_SECONDS, connect=_CONNECT_SECONDS), trust_env=False
+    ) as http:
         try:
             await waiting(probe, http)
         except tenacity.RetryError:
             raise InfrastructureError(
-                f"{base} proved no generation within {budget:.0f} s; its last answer was {last}",
+                f"{base} proved no generation within {loop.time() - begin:.0f} s: it {last.said}",
                 "look at the logs of engine and session server, or give it longer with READY_TIMEOUT=<seconds>",
             ) from None
     seconds = round(loop.time() - begin, 1)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import docker
 from docker.errors import NotFound
@@ -29,6 +31,8 @@ class ServiceState:
     oom_killed: bool
     restarts: int
     error: str
+    health_said: str = ""
+    """What its last failed health check printed, the last line of it."""
     connected: bool = True
     """Whether it is on a network; True where Docker does not say."""
 
@@ -101,8 +105,17 @@ def state(service: str, container: Container) -> ServiceState:
         oom_killed=bool(seen.get("OOMKilled", False)),
         restarts=int(container.attrs.get("RestartCount", 0)),
         error=str(seen.get("Error", "")),
+        health_said=_health_said(health),
         connected=networks is None or bool(networks),
     )
+
+
+def _health_said(health: Mapping[str, Any]) -> str:
+    probes = health.get("Log") or []
+    if not probes or probes[-1].get("ExitCode") == 0:
+        return ""
+    lines = str(probes[-1].get("Output", "")).strip().splitlines()
+    return lines[-1][:200] if lines else ""
 
 
 def log_tail(container: Container, lines: int = _TAIL_LINES) -> list[str]:

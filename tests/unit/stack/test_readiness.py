@@ -93,7 +93,64 @@ def test_a_restarting_service_is_not_waited_for() -> None:
         _wait({"engine": FakeContainer(LOADING, restarts=2)})
 
 
-def test_a_silent_service_is_given_up_after_its_budget_with_the_variable_to_raise() -> None:
-    with pytest.raises(StackError, match=r"not ready after 60 s \(status running, health starting\)") as caught:
-        _wait({"engine": FakeContainer(LOADING)})
+class Writing(FakeContainer):
+    """Writes another line each time somebody looks."""
+
+    lines = 0
+
+    def logs(self, tail: int) -> bytes:
+        self.lines += 1
+        return f"Loading weights {self.lines}/99".encode()
+
+
+def _probed(said: str) -> dict[str, Any]:
+    return {"Status": "running", "Health": {"Status": "unhealthy", "Log": [{"ExitCode": 1, "Output": said}]}}
+
+
+REFUSED = _probed("bash: connect: Connection refused\n")
+
+
+@pytest.mark.parametrize(
+    ("container", "said"),
+    [
+        pytest.param(Writing(REFUSED), r"still loading, 0 s ago it wrote: Loading weights \d+/99", id="loading"),
+        pytest.param(FakeContainer(LOADING), r"silent, its log has had nothing new for 12\d s", id="without a word"),
+        pytest.param(
+            FakeContainer(REFUSED, log=b"Capturing graphs"),
+            r"silent, its log has had nothing new for 11\d s",
+            id="silent after a while",
+        ),
+        pytest.param(
+            FakeContainer(_probed("urllib.error.HTTPError: HTTP Error 503: Service Unavailable\n")),
+            r"it is up and its health check fails: urllib.error.HTTPError: HTTP Error 503",
+            id="refusing",
+        ),
+    ],
+)
+def test_what_is_not_ready_in_its_budget_is_told_as_what_it_was(container: FakeContainer, said: str) -> None:
+    with pytest.raises(StackError, match=rf"not ready after 120 s \(running, health \w+\): {said}") as caught:
+        _wait({"engine": container}, timeout=120)
     assert "READY_TIMEOUT" in str(caught.value)
+
+
+def test_a_service_that_says_nothing_new_is_shown_as_that_while_it_is_waited_for() -> None:
+    events = _wait({"engine": FakeContainer(*[LOADING] * 150, HEALTHY, log=b"Capturing graphs")}, timeout=100)
+    said = [e.detail for e in events if isinstance(e, PhaseEvent) and e.phase == "starting"]
+    assert said[0] == "engine is loading: Capturing graphs"
+    assert said[-1] == "engine is loading: Capturing graphs (nothing new for 60 s)"
+
+
+@pytest.mark.parametrize(
+    ("ended", "said"),
+    [
+        ({"Status": "paused"}, "was paused"),
+        ({"Status": "dead", "ExitCode": 139}, r"crashed \(SIGSEGV\)"),
+        (
+            {"Status": "exited", "ExitCode": 127, "Error": "exec: not found"},
+            "ended with exit code 127: exec: not found",
+        ),
+    ],
+)
+def test_whatever_else_ends_the_wait_is_named(ended: dict[str, Any], said: str) -> None:
+    with pytest.raises(StackError, match=said):
+        _wait({"engine": FakeContainer(LOADING, ended)})
