@@ -253,7 +253,7 @@ def _sidecar(name: str, indexes: Sequence[Index]) -> Object:
     service, gpu = first.services[name], first.lease.engine is EngineKind.GPU
     if service.healthcheck is None:
         raise InfrastructureError(f"{name} has no health check in compose.yaml, so nothing could wait for it")
-    ready = max(index.lease.ready_timeout for index in indexes) if name == ENGINE else 0.0
+    ready = max(index.lease.ready_timeout for index in indexes)
     container = {
         **_container(name, service, gpu=gpu),
         "restartPolicy": "Always",

@@ -178,6 +178,8 @@ def test_what_compose_says_is_what_the_pod_says(make: Make) -> None:
     assert engine["periodSeconds"] == check.interval
     assert engine["timeoutSeconds"] == check.timeout
     assert engine["periodSeconds"] * engine["failureThreshold"] >= check.start_period
+    patient = [containers(jobs(make(READY_TIMEOUT="900"))[0])[name]["startupProbe"] for name in SIDECARS]
+    assert all(probe["periodSeconds"] * probe["failureThreshold"] >= 900 for probe in patient)
     volumes = {volume["name"]: volume for volume in pod(job)["volumes"]}
     assert volumes["shared-memory"]["emptyDir"] == {"medium": "Memory", "sizeLimit": "1Gi"}
     assert volumes["engine-tmp"]["emptyDir"] == {"medium": "Memory", "sizeLimit": "1Gi"}
