@@ -1,7 +1,8 @@
 """Qwen3.5, Qwen3.6 and Nemotron 3: thinking that the prompt opens, calls as tags, read as `qwen3_coder` does.
 
-That parser keeps the white space in front of a call as content, knows no list of declared tools, and converts a value
-by the tool's schema; the tools that are driven here declare strings, so a value stays the text that it is.
+That parser keeps the white space in front of a call as content, takes a call that was cut off for one, knows no list of
+declared tools, and converts a value by the tool's schema; the tools that are driven here declare strings, so a value
+stays the text that it is.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from .qwen3 import Qwen3
 from .shape import Answer, Checkpoint, Message, message, opened, plain_text
 
 _CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
-_FUNCTION = re.compile(r"<function=(.*?)>(.*?)</function>", re.DOTALL)
-_PARAMETER = re.compile(r"<parameter=(.*?)>(.*?)</parameter>", re.DOTALL)
+_FUNCTION = re.compile(r"<function=(.*?)</function>|<function=(.*)$", re.DOTALL)
+_PARAMETER = re.compile(r"<parameter=(.*?)(?:</parameter>|(?=<parameter=)|(?=</function>)|$)", re.DOTALL)
 
 
 class Coder:
@@ -43,12 +44,11 @@ class Coder:
         reasoning, content = opened(text)
         calls: list[tuple[str, dict[str, Any]]] = []
         if calls_allowed and "<tool_call>" in content:
-            for block in _CALL.findall(content):
-                for name, body in _FUNCTION.findall(block):
-                    values = {
-                        key: value.removeprefix("\n").removesuffix("\n") for key, value in _PARAMETER.findall(body)
-                    }
-                    calls.append((name, values))
+            for block in _CALL.findall(content) or [content]:
+                for whole, cut in _FUNCTION.findall(block):
+                    name, opened_by, body = (whole or cut).partition(">")
+                    if opened_by:
+                        calls.append((name, _values(body)))
             content = content[: content.find("<tool_call>")]
         return message(content, reasoning, calls)
 
@@ -58,6 +58,11 @@ def _written(call: dict[str, Any]) -> str:
         f"<parameter={key}>\n{plain_text(value)}\n</parameter>\n" for key, value in call["arguments"].items()
     )
     return f"<tool_call>\n<function={call['name']}>\n{values}</function>\n</tool_call>"
+
+
+def _values(body: str) -> dict[str, Any]:
+    pairs = (found.partition(">") for found in _PARAMETER.findall(body))
+    return {key: value.removeprefix("\n").removesuffix("\n") for key, closed, value in pairs if closed}
 
 
 def _checkpoint(**fields: str) -> Checkpoint:

@@ -11,10 +11,11 @@ from .shape import Answer, Checkpoint, Message, message
 _MODEL, _END = "<|message_model|>", "<|end_message|>"
 _THINKING, _TEXT, _CALL = "<|content_thinking|>", "<|content_text|>", "<|content_invoke_tool_json|>"
 _PART = re.compile(
-    rf"(?:{re.escape(_MODEL)})?([^<]*)({re.escape(_THINKING)}|{re.escape(_TEXT)}|{re.escape(_CALL)})"
-    rf"(.*?)(?:{re.escape(_END)}|$)",
+    rf"((?:{re.escape(_MODEL)})?[^<]*)({re.escape(_THINKING)}|{re.escape(_TEXT)}|{re.escape(_CALL)})"
+    rf"(.*?)({re.escape(_END)}|$)",
     re.DOTALL,
 )
+_CONTROL = re.compile("|".join(map(re.escape, (_MODEL, _END, _THINKING, _TEXT, _CALL))))
 
 
 class Inkling:
@@ -47,22 +48,34 @@ class Inkling:
         return self.checkpoint.eos
 
     def parse(self, text: str, names: set[str], calls_allowed: bool) -> Message:
-        """Text outside of any message is content."""
-        reasoning: list[str] = []
-        content: list[str] = []
+        """`names` are not asked: a call of an undeclared tool comes out as well."""
+        reasoning, content = [], []
         calls: list[tuple[str, dict[str, Any]]] = []
-        for _, kind, body in _PART.findall(text):
+        bodies: list[str] = []
+        for header, kind, body, end in _PART.findall(text):
             if kind == _THINKING:
                 reasoning.append(body)
             elif kind == _TEXT:
                 content.append(body)
-            elif calls_allowed:
-                try:
-                    value = json.loads(body)
-                except ValueError:
-                    continue
-                if isinstance(value, dict) and value.get("name") in names:
-                    calls.append((value["name"], value.get("args", {})))
+            else:
+                bodies.append(body)
+                calls += [made for made in [_call(body)] if made is not None and end]
+                if not calls_allowed:
+                    content.append(f"{header}{kind}{body}{end}")  # nobody takes it apart
+        if not calls_allowed:
+            calls = []
+        elif len(calls) < len(bodies):  # one that is no whole call spoils all of them, and only the last may be saved
+            saved = _call(bodies[-1])
+            calls = [saved] if saved else []
+            content = [] if saved else [_CONTROL.sub("", text.replace(f"{_THINKING}{''.join(reasoning)}", ""))]
         if not _PART.search(text):
             content.append(text)
         return message("".join(content), "".join(reasoning), calls)
+
+
+def _call(body: str) -> tuple[str, dict[str, Any]] | None:
+    try:
+        value = json.loads(body)
+    except ValueError:
+        return None
+    return (value["name"], value.get("args", {})) if isinstance(value, dict) and value.get("name") else None
