@@ -30,6 +30,9 @@ IMAGE_LABEL = f"{LABEL}.image"
 KEEP = 3
 """Tags of one image that stay: a branch or two back and forth cost no rebuild."""
 
+SPARED = 6 * 3600.0
+"""Seconds after its last use in which a tag stays: a run that is going on may yet make a container from it."""
+
 _BUILD_TIMEOUT = 3600.0
 """Seconds; engine-cpu takes about ten minutes with a slow index."""
 
@@ -209,8 +212,11 @@ def step(line: str) -> tuple[str, str, str] | None:
     return k, n, what if len(what) <= 80 else f"{what[:79]}…"
 
 
-def clear(name: str, current: str, client: Docker, emit: Emit) -> list[str]:
-    """Remove tags of this image beyond the `KEEP` last used, never `current` and none that a container uses.
+def clear(name: str, current: str, client: Docker, emit: Emit, clock: Callable[[], float] = time.time) -> list[str]:
+    """Remove tags of this image beyond the `KEEP` last used, never `current` and none that somebody may be using.
+
+    Used are those of containers, and those that a run asked for less than `SPARED` seconds ago: its runner's container
+    is made last, and the next family's later still.
 
     Stages without a tag (a Dockerfile may label them) are the cache of the next build; all but the newest go as well.
     Returns what was removed.
@@ -223,6 +229,8 @@ def clear(name: str, current: str, client: Docker, emit: Emit) -> list[str]:
     removed = []
     for image in [*tagged[KEEP:], *stages[1:]]:
         if image.id in in_use or current in (image.tags or []):
+            continue
+        if image.tags and clock() - image.used < SPARED:
             continue
         removed += [name for name in image.tags or [image.id] if client.untag(name).ok]
     if removed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -323,6 +324,16 @@ def test_the_current_one_and_those_of_containers_stay_however_old(fake: FakeRun,
     have = {f"sha256:{day}": ([f"tito-e2e/one:{day}"], day) for day in range(1, 7)}
     Old(fake, have, used="sha256:2")
     assert images.clear("one", "tito-e2e/one:1", Docker(run=fake), log.append) == ["tito-e2e/one:3"]
+
+
+@pytest.mark.parametrize(("hours", "gone"), [(1, [1]), (7, [2, 1])])
+def test_one_that_a_run_asked_for_lately_stays_for_the_containers_that_it_is_still_to_make(
+    fake: FakeRun, log: Log, hours: int, gone: list[int]
+) -> None:
+    Old(fake, {f"sha256:{day}": ([f"tito-e2e/one:{day}"], day) for day in range(1, 6)})
+    now = datetime(2026, 1, 2, hours, tzinfo=UTC).timestamp()
+    removed = images.clear("one", "tito-e2e/one:5", Docker(run=fake), log.append, clock=lambda: now)
+    assert removed == [f"tito-e2e/one:{day}" for day in gone]
 
 
 def test_of_stages_without_a_tag_the_newest_stays(fake: FakeRun, log: Log) -> None:
