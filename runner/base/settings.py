@@ -121,6 +121,12 @@ class Settings(BaseSettings):
     shard: Annotated[str, BeforeValidator(values.shard)] = _field(
         "1/1", "Run the i-th of n parts of the plan; families are dealt out by expected time.", "i/n with 1 <= i <= n"
     )
+    compose_override: Path | None = _field(
+        None,
+        "Compose file laid over compose.yaml for every lease (own mounts, limits, proxies); kept in the artifacts.",
+        "a path to a Compose file",
+        shown="unset",
+    )
     keep: bool = _field(False, "Leave the containers running after the run.", "1 or 0")
     timeout: float | None = _field(
         None,
@@ -342,6 +348,8 @@ def _conflicts(settings: Settings, skip: set[str]) -> list[str]:
             f"LEASES={str(settings.leases)!r}: with ENGINE=gpu the devices decide how many run; name them with GPUS"
         )
     problems += _target_conflicts(settings, skip)
+    if settings.compose_override is not None and not settings.compose_override.is_file():
+        problems.append(f"COMPOSE_OVERRIDE={str(settings.compose_override)!r}: there is no such file")
     for cell in settings.cell:
         for field, part, named in (
             ("family", cell.family, settings.family),
@@ -356,7 +364,16 @@ def _conflicts(settings: Settings, skip: set[str]) -> list[str]:
     return problems
 
 
-_STARTING = ("engine_image", "session_image", "gpus", "workers", "session_server_port", "on_infra", "keep")
+_STARTING = (
+    "engine_image",
+    "session_image",
+    "gpus",
+    "workers",
+    "session_server_port",
+    "on_infra",
+    "compose_override",
+    "keep",
+)
 """Variables about servers that are started, which say nothing where they already run."""
 
 

@@ -112,6 +112,10 @@ class Outcome(StrEnum):
     NOT_APPLICABLE = "not-applicable"
 
 
+CANNOT_WRITE = 74
+"""How the verifier's process ends when its evidence cannot be written, a full disk for one (EX_IOERR of sysexits.h)."""
+
+
 class ExitCode(IntEnum):
     """Process exit codes of every command."""
 

@@ -25,7 +25,7 @@ from runner.base.settings import EngineKind, OnInfra
 from runner.base.terms import Outcome
 from runner.cli.gpu import cache_dir, chat_template
 from runner.cli.job import Run, write_lease_ledger
-from runner.cli.stacks import ENV_NAME, ROOT, project_name
+from runner.cli.stacks import ENV_NAME, OWN_OVERRIDE, ROOT, project_name
 from runner.ledger.reader import Ledger
 from runner.ledger.records import InfraRecord, RecreatedRecord
 from runner.plan.model import Plan, PlannedCell, PlannedLease
@@ -64,6 +64,9 @@ def run_lease(
     if planned.engine is EngineKind.GPU:
         overrides = [env_file.with_name(OVERRIDE_NAME)]
         write_override(overrides[0], planned, devices, cache_dir(run.settings), chat_template(planned))
+    if run.settings.compose_override is not None:
+        overrides.append(env_file.with_name(OWN_OVERRIDE))
+        overrides[-1].write_bytes(run.redact(run.settings.compose_override.read_bytes()))
     project = Project(project_name(run.plan.run_id, planned.family), ROOT, env_file, overrides)
     _note_idle(run, planned)
     try:

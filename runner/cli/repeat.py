@@ -23,7 +23,7 @@ from runner.cli.host import checkout
 from runner.cli.job import Run, conduct, write_environment
 from runner.cli.leases import start_all, sweep_leftovers
 from runner.cli.record import Record, RecordedImage
-from runner.cli.stacks import IMAGE_VARIABLES, ROOT, ownership
+from runner.cli.stacks import IMAGE_VARIABLES, OWN_OVERRIDE, ROOT, ownership
 from runner.ground import compose, daemon
 from runner.ground.site import Site
 from runner.plan.model import Plan
@@ -37,6 +37,9 @@ def repeat(directory: Path, cell: str, settings: Settings, plan: Plan) -> ExitCo
     Raises ConfigurationError for a record that is not complete, InfrastructureError without Docker or an image.
     """
     record = Record.read(directory, cell)
+    own_override = directory / "leases" / record.lease.family / OWN_OVERRIDE
+    if own_override.is_file():
+        settings = settings.model_copy(update={"compose_override": own_override})
     if record.lease.engine is EngineKind.GPU:
         preflight(settings, plan)
     emit = line_consumer()

@@ -19,7 +19,7 @@ from runner.cli.record import plan_again, recorded_cell
 from runner.cli.running import verify_running
 from runner.plan.build import new_run_id
 
-_FREE = {"artifacts", "cell", "ci", "github_actions", "github_step_summary", "hf_home"}
+_FREE = {"artifacts", "cell", "ci", "on_infra", "github_actions", "github_step_summary", "hf_home"}
 """Variables that say nothing about what is driven."""
 
 

@@ -33,6 +33,9 @@ _PORTS = {"session-v1": "TITO_SESSION_V1_PORTS", "session-v2": "TITO_SESSION_V2_
 GPU_IMAGE = "lmsysorg/sglang"
 """The official engine image."""
 
+OWN_OVERRIDE = "compose.override.yaml"
+"""The copy of COMPOSE_OVERRIDE in the artifacts of a lease."""
+
 ENV_NAME = VARIABLES_NAME
 """The file of a lease, in the artifacts, that holds its Compose variables."""
 

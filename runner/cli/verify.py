@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
-from runner.base.events import Event, to_line
-from runner.base.terms import ExitCode
+from runner.base.events import Event, NoteEvent, to_line
+from runner.base.terms import CANNOT_WRITE
 from runner.cli.preflight import preflight
 from runner.lane.verify import verify as drive
 from runner.plan.workers import WORKERS_NAME, read_workers
@@ -19,8 +19,10 @@ def emit(event: Event) -> None:
     print(to_line(event), flush=True)
 
 
-def verify(plan_path: Path, family: str, artifacts: Path, urls: Mapping[str, str]) -> ExitCode:
+def verify(plan_path: Path, family: str, artifacts: Path, urls: Mapping[str, str]) -> int:
     """Drive the lease of `family` and write its evidence below `artifacts`.
+
+    Returns what the process should end with, `CANNOT_WRITE` where the evidence cannot be written.
 
     Where the session servers are is told by a file beside the plan; `urls` hold where there is none.
     """
@@ -29,4 +31,8 @@ def verify(plan_path: Path, family: str, artifacts: Path, urls: Mapping[str, str
     before = preflight(lease, artifacts, urls, emit) if lease is not None else None
     told = read_workers(plan_path.with_name(WORKERS_NAME))
     workers = told.services if told is not None else None
-    return asyncio.run(drive(plan, family, artifacts, urls, emit, preflight=before, workers=workers))
+    try:
+        return asyncio.run(drive(plan, family, artifacts, urls, emit, preflight=before, workers=workers))
+    except OSError as error:
+        emit(NoteEvent(level="error", message=f"the evidence cannot be written: {error}"))
+        return CANNOT_WRITE

@@ -34,7 +34,7 @@ from runner.ledger.records import (
     SampleRecord,
     VerificationErrorRecord,
 )
-from runner.ledger.writer import LedgerWriter, failure_record
+from runner.ledger.writer import LedgerError, LedgerWriter, failure_record
 from runner.oracle.measure import Measure
 from runner.plan.model import Plan, PlannedCell, PlannedLease
 from runner.plan.workers import Worker
@@ -201,6 +201,8 @@ class CellRun:
         finally:
             watch.cancel()
         for result in results:
+            if isinstance(result, LedgerError):
+                raise result  # nothing more can be written down, not even that
             if isinstance(result, Exception):
                 self._code = max(self._code, _code(result))
         if any(run.hard for run in self._runs.values()):
@@ -293,4 +295,5 @@ def _message(record: SampleRecord | VerificationErrorRecord) -> str:
 
 
 def _code(error: Exception) -> ExitCode:
-    return ExitCode.INFRASTRUCTURE if isinstance(error, InfrastructureError) else ExitCode.VERIFICATION_FAILED
+    infrastructure = isinstance(error, InfrastructureError | OSError) and not isinstance(error, TimeoutError)
+    return ExitCode.INFRASTRUCTURE if infrastructure else ExitCode.VERIFICATION_FAILED

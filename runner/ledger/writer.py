@@ -182,9 +182,9 @@ class LedgerWriter:
             raise LedgerError(errno.EIO, "an earlier write failed; the record was not written", str(self.path))
         try:
             written = os.write(self._fd, line)
-        except OSError:
+        except OSError as error:
             self._broken = True
-            raise
+            raise LedgerError(error.errno, error.strerror, str(self.path)) from error
         if written != len(line):
             self._broken = True
             raise LedgerError(errno.EIO, f"short write: {written} of {len(line)} bytes", str(self.path))
@@ -198,13 +198,17 @@ class LedgerWriter:
 def failure_record(
     error: Exception, *, stage: str, sample_index: int | None, driver_events: list[str] | None = None
 ) -> VerificationErrorRecord | InfraRecord:
-    """The ledger's form of a failure: `infra` for an InfrastructureError, else `verification_error`.
+    """The ledger's form of a failure: `infra` for an InfrastructureError or a full disk, else `verification_error`.
 
     Stage and service are the error's own where it names one (`service` is what some infrastructure errors carry).
     """
     if isinstance(error, InfrastructureError):
         service = getattr(error, "service", stage)
         return InfraRecord(sample_index=sample_index, service=str(service), message=str(error))
+    if isinstance(error, OSError) and not isinstance(error, TimeoutError):
+        # The verifier's own files: what it talks to over the network breaks as an InfrastructureError.
+        said = f"the verifier's own machine failed it: {type(error).__name__}: {error}"
+        return InfraRecord(sample_index=sample_index, service="runner", message=said)
     message = str(error)
     if isinstance(error, VerificationError):
         stage, message = error.stage, error.message

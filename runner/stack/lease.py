@@ -21,6 +21,7 @@ from docker.models.containers import Container
 
 from runner.base.errors import InfrastructureError
 from runner.base.events import Emit, NoteEvent, PhaseEvent, from_line
+from runner.base.terms import CANNOT_WRITE
 from runner.plan.workers import WORKERS_NAME, Worker, Workers
 from runner.stack import services
 from runner.stack.client import NoAnswerError, answers
@@ -202,6 +203,8 @@ class Lease:
             if seen.ended:
                 if seen.oom_killed or seen.exit_code in (125, 126, 127, 137, 139):
                     raise StackError(services.failure(seen, runner, seen.ending))
+                if seen.exit_code == CANNOT_WRITE:
+                    raise StackError(services.failure(seen, runner, "could not write its evidence; is its disk full?"))
                 self._say("verified", f"runner ended with {seen.exit_code}", seconds=self.clock() - begun)
                 return seen.exit_code
             if seen.trouble:

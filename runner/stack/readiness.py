@@ -2,7 +2,7 @@
 
 A service is waited for as long as it runs and its budget lasts: an engine may load for minutes. It is given up at once
 when Docker says that it ended. When the budget is over, its log says which it was: one that still writes was loading
-and wants more time, one that has not written for long hangs, and one whose health check got an answer is up and refuses.
+wants more time, one that has not written for long hangs, and one whose health check got an answer is up and refuses.
 What "ready" means is each service's own health check here; that the engine generates through the session server is
 proven by the runner container from inside the network, where the turns will come from.
 """

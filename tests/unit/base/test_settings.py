@@ -100,6 +100,8 @@ def test_a_cell_may_leave_out_its_scenario(monkeypatch: pytest.MonkeyPatch) -> N
         ("GPUS", "a", "device index"),
         ("KEEP", "maybe", "1 or 0"),
         ("BASE_IMAGE", "--privileged", "image reference"),
+        ("SESSION_SERVER_PORT", "70000", "1 to 65535"),
+        ("ON_INFRA", "ignore", "stop, recreate or accept"),
     ],
 )
 def test_a_wrong_value_is_named_with_what_is_allowed(
@@ -180,3 +182,8 @@ def test_every_field_is_documented_with_values_and_default() -> None:
 def test_paths_stay_paths(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAMILIES_FILE", "some/where.toml")
     assert load_settings().families_file == Path("some/where.toml")
+
+
+def test_an_override_that_is_not_there_is_found_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    problems = problems_of(monkeypatch, COMPOSE_OVERRIDE="/nowhere/compose.yaml")
+    assert problems == ["COMPOSE_OVERRIDE='/nowhere/compose.yaml': there is no such file"]

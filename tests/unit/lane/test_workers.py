@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -26,6 +27,7 @@ from runner.lane.verify import verify
 from runner.ledger.paths import cell_ledger
 from runner.ledger.reader import read_ledger
 from runner.ledger.records import InfraRecord, SampleRecord, VerificationErrorRecord
+from runner.ledger.writer import LedgerError
 from runner.plan.model import PlannedCell
 from runner.plan.workers import Worker, Workers, read_workers
 from tests.scripted_engine.app import build as build_engine
@@ -216,3 +218,29 @@ def test_a_server_that_takes_connections_and_says_nothing_is_named_as_silent(mon
 def test_a_server_that_works_is_not_blamed() -> None:
     with running("one") as (url,):
         assert silent(url) is None
+
+
+def test_a_full_disk_is_infrastructure_and_no_failed_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("runner.lane.snapshot.SessionFile.save", full)
+    with running("one") as urls:
+        code, (record,) = drive(spread(1, over=1), workers(urls), tmp_path)
+    assert code is ExitCode.INFRASTRUCTURE
+    assert isinstance(record, InfraRecord)
+    assert record.service == "runner"
+    assert "No space left on device" in record.message
+
+
+def test_a_ledger_that_cannot_be_written_ends_the_verifier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = os.write
+
+    def full(descriptor: int, data: bytes) -> int:
+        if b'"kind":"sample"' in data:
+            raise OSError(28, "No space left on device")
+        return write(descriptor, data)
+
+    monkeypatch.setattr("runner.ledger.writer.os.write", full)
+    with running("one") as urls, pytest.raises(LedgerError, match="No space left"):
+        drive(spread(1, over=1), workers(urls), tmp_path)
