@@ -7,7 +7,7 @@ SHELL := /bin/sh
 PY := .venv/bin/python
 PYTEST := $(PY) -m pytest
 
-.PHONY: help e2e matrix test test-unit test-container test-e2e check bench doctor plan gate replay merge repro up down sweep settings images micro-model lock clean
+.PHONY: help e2e soak matrix test test-unit test-container test-e2e check bench doctor plan gate replay merge repro up down sweep settings images micro-model lock clean
 .PHONY: venv venv-dev contract contract-kit contract-conversion sglang-upgrade
 
 help: ## this list
@@ -28,6 +28,9 @@ matrix: venv ## every family x every lane on the scripted engine (no SGLang, no 
 e2e-miles: venv ## upstream's published session server, restricted to what it promises (STREAM=, APPEND_ROLES= say otherwise)
 	@image=$$($(PY) -m runner images --only session-server-miles) && SESSION_IMAGE=$${image#*=} \
 		STREAM=$${STREAM:-never} APPEND_ROLES=$${APPEND_ROLES:-tool,user} CELL=$${CELL:-qwen3/v1-openai} $(PY) -m runner e2e
+
+soak: venv ## the same plan RUNS times (10) and one table of outcomes: make soak RUNS=10, with URLs of servers that run
+	@exec $(PY) -m runner soak --runs "$(or $(RUNS),10)"
 
 test: venv-dev ## all tests that need no GPU (sets up what is missing, as `make e2e` does)
 	@$(PY) -m runner images --with-tests
