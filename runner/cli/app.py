@@ -58,6 +58,17 @@ def e2e(variables: Variables = None) -> None:
 
 
 @app.command()
+def soak(
+    variables: Variables = None,
+    runs: Annotated[int, typer.Option(help="How many runs, one after the other.")] = 10,
+) -> None:
+    """The same plan many times, and one table: does a clean ground ever give a false alarm? Best with URLs (`up`)."""
+    from runner.cli.soak import soak as command
+
+    raise typer.Exit(command(variables or [], runs))
+
+
+@app.command()
 def plan(variables: Variables = None) -> None:
     """Print what `e2e` would run, as JSON. Nothing is started."""
     from runner.cli.plan import show
