@@ -14,8 +14,9 @@ from runner.agents.scenarios.scene import Scene
 from runner.agents.scenarios.wires import converse
 from runner.base.errors import VerificationError
 
-LOCATION: Final = 'Beijing, the "old"\n\tquarter \\ 北京 – naïve café 🌦 </think> north'
-"""One value with all of it. The tag is text here; a reader that takes it for more than text breaks the turn."""
+LOCATION: Final = 'the "old"\n\tquarter \\ 北京 – naïve café 🌦 </think> of Beijing'
+"""One value with all of it. The tag is text here; a reader that takes it for more than text breaks the turn. A city
+stands at the end, so that a small model is back on known ground when it has to close the call."""
 
 TOOL: Final = Tool(
     script.TOOL_NAME,

@@ -124,7 +124,7 @@ def test_an_engine_that_does_not_keep_to_the_pattern_fails_the_script(monkeypatc
 def test_the_hard_arguments_are_in_the_prompt_of_every_later_turn_as_they_were_sampled(lane: Lane) -> None:
     records = clean("arguments", lane).view.records
     sampled = records[0].output_ids
-    assert "</think> north" in measure().tokens.decode(sampled).partition("</think>")[2]
+    assert "</think> of Beijing" in measure().tokens.decode(sampled).partition("</think>")[2]
     for record in records[1:]:
         start = len(records[0].input_ids)
         assert record.input_ids[start : start + len(sampled)] == sampled
