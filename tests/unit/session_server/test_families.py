@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from session_server.core.errors import InvalidError
 from session_server.core.tokens import pack
-from session_server.core.turn import Position, Record, Turn
+from session_server.core.turn import EngineRequest, Position, Record, Turn
 from session_server.settings import Settings
 from session_server.tito.codec import Codec
 from session_server.tito.families import FAMILIES, Encoder, find
@@ -87,7 +87,7 @@ def stored_turn(codec: Codec, history: list[dict[str, Any]], tail: list[dict[str
     else:
         while completion[-1] != end:
             completion.pop()
-    record = Record(b"{}", b"{}", 0.0, 0.0, TOOLS, 0, 0)
+    record = Record(EngineRequest(b"{}", (), ()), b"{}", 0.0, 0.0, TOOLS)
     turn = start.turn(
         seq=0,
         assistant=assistant,

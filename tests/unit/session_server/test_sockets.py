@@ -242,7 +242,7 @@ class Peer:
             writer.close()
 
     async def get(self, timeout_seconds: float = 5.0) -> Any:
-        return await self.pool.send("GET", "/x", [], b"", timeout_seconds=timeout_seconds)
+        return await self.pool.send("GET", "/x", [], (), timeout_seconds=timeout_seconds)
 
 
 async def read_head(reader: asyncio.StreamReader) -> bytes:
@@ -430,12 +430,12 @@ async def test_nothing_can_be_smuggled_into_a_request(path: str, headers: list[t
 
     async with Peer(handler) as peer:
         with pytest.raises(ProtocolError):
-            await peer.pool.send("GET", path, headers, b"", timeout_seconds=5)
+            await peer.pool.send("GET", path, headers, (), timeout_seconds=5)
         assert peer.connections == 0
-        assert (await peer.pool.send("GET", "/x", [("a", "é")], b"", timeout_seconds=5)).status == 200
+        assert (await peer.pool.send("GET", "/x", [("a", "é")], (), timeout_seconds=5)).status == 200
 
 
 async def test_a_port_that_nobody_listens_on_is_a_connect_error() -> None:
     pool = Pool("http://127.0.0.1:9", connect_timeout_seconds=5, max_connections=1)
     with pytest.raises(ConnectError):
-        await pool.send("GET", "/", [], b"", timeout_seconds=5)
+        await pool.send("GET", "/", [], (), timeout_seconds=5)

@@ -29,6 +29,7 @@ from session_server.settings import CoreVersion, Settings
 from session_server.tito.codec import Codec
 from session_server.tito.verdicts import Verdicts
 from session_server.wire.openai import EngineOptions
+from session_server.wire.replay import Replays
 
 
 def build(settings: Settings, codec: Codec, *, transport: Transport | None = None) -> FastAPI:
@@ -99,6 +100,7 @@ def _service(settings: Settings, codec: Codec, transport: Transport | None) -> S
         ),
         matcher=matchers.load(settings.matcher),
         verdicts=verdicts,
+        replays=Replays(),
         assembler=Assembler(
             codec=codec,
             verdicts=verdicts,

@@ -13,7 +13,7 @@ from session_server.app.presence import while_connected
 from session_server.app.service import Refused
 from session_server.engine.reply import Generation
 from session_server.wire.headers import to_client, to_engine
-from session_server.wire.openai import ChatBody, parse_chat
+from session_server.wire.openai import ChatBody
 from session_server.wire.reply import client_body, stream_body
 
 router = APIRouter()
@@ -33,7 +33,8 @@ async def chat_completions(request: Request, session_id: str) -> Response:
     """
     service = service_of(request)
     session = service.store.get(session_id)
-    chat = parse_chat(await read_body(request, service.settings.max_body_bytes))
+    raw = await read_body(request, service.settings.max_body_bytes)
+    chat = service.replays.parse(session, raw)
     headers = to_engine(request.headers.items(), session.id, forward_credentials=service.settings.forward_credentials)
 
     def present(generation: Generation) -> bytes:
@@ -43,6 +44,7 @@ async def chat_completions(request: Request, session_id: str) -> Response:
         outcome = await service.run_turn(session, chat, headers, present)
     if isinstance(outcome, Refused):
         return Response(outcome.reply.body, outcome.reply.status, to_client(outcome.reply.headers))
+    service.replays.learn(session, raw, chat, outcome.request, outcome.parent)
     if chat.stream:
         return Response(outcome.presented, headers=dict(_STREAM_HEADERS), media_type="text/event-stream")
     return Response(outcome.presented, headers=to_client(outcome.headers))

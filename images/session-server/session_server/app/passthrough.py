@@ -48,7 +48,7 @@ async def forward(request: Request, session_id: str, path: str) -> Response:
         headers=to_engine(
             request.headers.items(), session.id, forward_credentials=service.settings.forward_credentials
         ),
-        content=await read_body(request, service.settings.max_body_bytes),
+        content=(await read_body(request, service.settings.max_body_bytes),),
         query=request.url.query,
     )
     return Response(reply.body, reply.status, to_client(reply.headers))

@@ -17,7 +17,7 @@ from session_server.core.matchers import Matcher
 from session_server.core.policy import check_prefix
 from session_server.core.session import Session
 from session_server.core.store import Store
-from session_server.core.turn import Record
+from session_server.core.turn import EngineRequest, Record, Turn
 from session_server.engine.client import EngineClient, EngineReply
 from session_server.engine.reply import Generation, read_generation
 from session_server.observe.metrics import Metrics
@@ -26,6 +26,7 @@ from session_server.settings import Settings
 from session_server.tito.codec import Codec
 from session_server.tito.verdicts import Verdicts
 from session_server.wire.openai import ChatRequest, EngineOptions
+from session_server.wire.replay import Replays
 
 Presented = TypeVar("Presented")
 
@@ -39,10 +40,12 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Done(Generic[Presented]):
-    """A recorded generation: the engine's headers and what `present` made of its body."""
+    """A recorded generation: the engine's headers, what `present` made of its body, and how it was asked for."""
 
     headers: Mapping[str, str]
     presented: Presented
+    request: EngineRequest
+    parent: Turn | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ class Service:
     options: EngineOptions
     assembler: Assembler
     metrics: Metrics
+    replays: Replays
 
     async def run_turn(
         self,
@@ -105,11 +109,11 @@ class Service:
     ) -> Done[Presented] | Refused:
         requested_at = time.time()
         kwargs = self.codec.kwargs(chat.template_kwargs)
-        position = session.state.position(chat.messages, matcher)
+        position = session.state.position(chat.messages, matcher, matched=chat.matched)
         prompt = self.codec.prompt(position, tools=chat.tools, kwargs=kwargs)
         request = chat.engine_request(prompt, position.parent, template_kwargs=kwargs, options=self.options)
         asked = time.perf_counter()
-        reply = await self.engine.chat(request.content, headers)
+        reply = await self.engine.chat(request.pieces(), headers)
         self.metrics.engine_seconds.observe(time.perf_counter() - asked)
         if reply.status != 200:
             self.metrics.turns.labels("engine_refused").inc()
@@ -143,17 +147,15 @@ class Service:
                 finish_reason=generation.finish_reason,
                 response_id=generation.response_id,
                 record=Record(
-                    request=request.content,
+                    request=request,
                     response=generation.raw,
                     requested_at=requested_at,
                     committed_at=time.time(),
                     tools=chat.tools,
-                    ids_start=request.ids_start,
-                    ids_end=request.ids_end,
                 ),
             )
         )
         self.metrics.recorded.inc()
         self.metrics.prompt_tokens.inc(completion_start)
         self.metrics.completion_tokens.inc(len(generation.output_ids))
-        return Done(reply.headers, presented)
+        return Done(reply.headers, presented, request, position.parent)

@@ -41,14 +41,14 @@ class Line:
         """Number that the next committed turn gets."""
         return self._committed
 
-    def position(self, messages: Sequence[Message], matcher: Matcher) -> Position:
-        """Where `messages` attaches.
+    def position(self, messages: Sequence[Message], matcher: Matcher, *, matched: Sequence[Message] = ()) -> Position:
+        """Where `messages` attaches; `matched` are stored messages that the leading ones are known to match.
 
         Raises:
             InvalidError: more than one generation would be discarded, or a role may not be appended.
             ConflictError: the generation to extend was truncated, or the session is full.
         """
-        parent = self._attach(messages, matcher)
+        parent = self._attach(messages, matcher, matched)
         start = 0 if parent is None else parent.message_count
         position = Position(parent=parent, tail=tuple(messages[start:]), tail_start=start)
         refuse_roles(position, self._append_roles)
@@ -58,14 +58,14 @@ class Line:
                 raise ConflictError(f"session is full: it holds {self._max_turns} turns; start a new session")
         return position
 
-    def _attach(self, messages: Sequence[Message], matcher: Matcher) -> Turn | None:
+    def _attach(self, messages: Sequence[Message], matcher: Matcher, matched: Sequence[Message]) -> Turn | None:
         tip = self._tip
         if tip is None:
             return None
-        matched = matching_length(tip.messages(), messages, matcher)
+        same = matching_length(tip.messages(), messages, matcher, matched=matched)
         discarded = 0
         turn: Turn | None = tip
-        while turn is not None and turn.message_count > matched:
+        while turn is not None and turn.message_count > same:
             discarded += 1
             turn = turn.parent
         if discarded > MAX_ROLLBACK:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from session_server.core.errors import ConflictError
-from session_server.core.matchers import Matcher
+from session_server.core.matchers import Matcher, matching_length
 from session_server.core.policy import refuse_roles, refuse_truncated
 from session_server.core.turn import Message, Position, Turn
 
@@ -52,15 +52,15 @@ class Tree:
         """The turns that nothing follows, in the order of commits."""
         return [node for node in self._nodes if not self._children[node.seq]]
 
-    def position(self, messages: Sequence[Message], matcher: Matcher) -> Position:
-        """Where `messages` attaches.
+    def position(self, messages: Sequence[Message], matcher: Matcher, *, matched: Sequence[Message] = ()) -> Position:
+        """Where `messages` attaches; `matched` are stored messages that the leading ones are known to match.
 
         Raises:
             InvalidError: a role may not be appended.
             ConflictError: the generation to extend was truncated, or the session is full.
         """
         self._refuse_full()
-        parent = self._attach(messages, matcher)
+        parent = self._attach(messages, matcher, matched)
         start = 0 if parent is None else parent.message_count
         position = Position(parent=parent, tail=tuple(messages[start:]), tail_start=start)
         if parent is not None:
@@ -68,13 +68,15 @@ class Tree:
         refuse_roles(position, self._append_roles)
         return position
 
-    def _attach(self, messages: Sequence[Message], matcher: Matcher) -> Turn | None:
+    def _attach(self, messages: Sequence[Message], matcher: Matcher, matched: Sequence[Message]) -> Turn | None:
         best: Turn | None = None
         best_rank = (0, 0, -1)
         open_turns = [(root, 0, 1) for root in self._children[None]]
         while open_turns:
             turn, start, depth = open_turns.pop()
-            if turn.message_count > len(messages) or not _matches(turn.delta, messages, start, matcher):
+            if turn.message_count > len(messages):
+                continue
+            if matching_length(turn.delta, messages, matcher, matched=matched, start=start) < len(turn.delta):
                 continue
             rank = (turn.message_count, depth, turn.seq)
             if rank > best_rank:
@@ -96,10 +98,3 @@ class Tree:
     def _refuse_full(self) -> None:
         if len(self._nodes) >= self._max_nodes:
             raise ConflictError(f"session is full: it holds {self._max_nodes} generations; start a new session")
-
-
-def _matches(delta: Sequence[Message], messages: Sequence[Message], start: int, matcher: Matcher) -> bool:
-    return all(
-        stored is messages[start + offset] or matcher(stored, messages[start + offset])
-        for offset, stored in enumerate(delta)
-    )

@@ -20,21 +20,40 @@ UNFINISHED = frozenset({"length", "abort"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class EngineRequest:
+    """The body of a request to the engine, in pieces of JSON text.
+
+    A turn shares the pieces of its history with the turns before it: the text of a session is written and kept once,
+    though every request and every record has all of it. `messages` and `ids` are without their brackets; each piece but
+    the first begins with its comma.
+    """
+
+    fields: bytes
+    messages: tuple[bytes, ...]
+    ids: tuple[bytes, ...]
+
+    def pieces(self) -> tuple[bytes, ...]:
+        """The body, to be sent one piece behind the other."""
+        return (self.fields, b',"messages":[', *self.messages, b'],"input_ids":[', *self.ids, b"]}")
+
+    def content(self) -> bytes:
+        """The body in one."""
+        return b"".join(self.pieces())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Record:
     """What went to the engine and what came back, as the bytes that went over the wire.
 
-    `request[ids_start:ids_end]` is the JSON text of the prompt's ids, without brackets; the next turn continues it.
     `requested_at` and `committed_at` are seconds since the epoch. `tools` are what the prompt was rendered with; the
-    request's own bytes may differ (the engine gets `strict` tools).
+    request's own text may differ (the engine gets `strict` tools).
     """
 
-    request: bytes
+    request: EngineRequest
     response: bytes
     requested_at: float
     committed_at: float
     tools: Sequence[dict[str, Any]] | None
-    ids_start: int
-    ids_end: int
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)

@@ -6,7 +6,7 @@ an answer with an error status is an answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,9 +20,15 @@ class Transport(Protocol):
     """What carries an exchange: the pool, or a stand-in."""
 
     async def send(
-        self, method: str, path: str, headers: Iterable[tuple[str, str]], content: bytes, *, timeout_seconds: float
+        self,
+        method: str,
+        path: str,
+        headers: Iterable[tuple[str, str]],
+        content: Sequence[bytes],
+        *,
+        timeout_seconds: float,
     ) -> Answer:
-        """One exchange; raises TransportError."""
+        """One exchange, the body sent piece by piece; raises TransportError."""
         ...
 
     async def aclose(self) -> None:
@@ -57,11 +63,11 @@ class EngineClient:
         path: str,
         *,
         headers: Mapping[str, str] | None = None,
-        content: bytes = b"",
+        content: Sequence[bytes] = (),
         query: str = "",
         timeout_seconds: float | None = None,
     ) -> EngineReply:
-        """Send one request and read the whole answer.
+        """Send one request, its body in pieces, and read the whole answer.
 
         Raises:
             EngineError: no answer came: refused, reset, timed out.
@@ -81,8 +87,8 @@ class EngineClient:
             raise EngineError(f"backend transport error: {type(error).__name__}: {error}") from error
         return EngineReply(answer.status, answer.headers, answer.body)
 
-    async def chat(self, content: bytes, headers: Mapping[str, str]) -> EngineReply:
-        """Send a chat completion whose body is `content`.
+    async def chat(self, content: Sequence[bytes], headers: Mapping[str, str]) -> EngineReply:
+        """Send a chat completion whose body is `content`, in pieces.
 
         Raises:
             EngineError: no answer came.

@@ -9,15 +9,12 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 from urllib.parse import urlsplit
 
 import httptools
-
-_JOINED = 16 * 1024
-"""Bodies below this size, in bytes, leave in one write with their head."""
 
 
 class TransportError(Exception):
@@ -134,18 +131,15 @@ class _Connection(asyncio.Protocol):
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(error)
 
-    async def exchange(self, head: bytes, content: bytes) -> Answer:
+    async def exchange(self, head: bytes, content: Sequence[bytes]) -> Answer:
         """Send a request and wait for its whole answer."""
         if self.transport is None:
             raise ConnectError("the connection was never made")
         self._reset()
         self.silent = True
         self._waiter = asyncio.get_running_loop().create_future()
-        if len(content) < _JOINED:
-            self.transport.write(head + content)
-        else:
-            # a long prompt is not copied once more only to save a call
-            self.transport.writelines((head, content))
+        # a long prompt is not copied only to be sent in one piece
+        self.transport.writelines((head, *content))
         try:
             return await self._waiter
         finally:
@@ -191,9 +185,15 @@ class Pool:
         self._places = asyncio.Semaphore(max_connections)
 
     async def send(
-        self, method: str, path: str, headers: Iterable[tuple[str, str]], content: bytes, *, timeout_seconds: float
+        self,
+        method: str,
+        path: str,
+        headers: Iterable[tuple[str, str]],
+        content: Sequence[bytes],
+        *,
+        timeout_seconds: float,
     ) -> Answer:
-        """One exchange, within `timeout_seconds` from the first byte sent to the last one read.
+        """One exchange, its body in pieces, within `timeout_seconds` from the first byte sent to the last one read.
 
         Raises:
             TransportError: there is no whole answer.
@@ -204,7 +204,7 @@ class Pool:
             (
                 ("host", self._authority),
                 ("accept-encoding", "identity"),
-                ("content-length", str(len(content))),
+                ("content-length", str(sum(map(len, content)))),
                 *headers,
             ),
         )
@@ -215,7 +215,7 @@ class Pool:
             except TimeoutError as error:
                 raise ReadTimeoutError(f"no complete answer within {timeout_seconds:g} s") from error
 
-    async def _exchange(self, head: bytes, content: bytes) -> Answer:
+    async def _exchange(self, head: bytes, content: Sequence[bytes]) -> Answer:
         connection = self._take_idle()
         if connection is not None:
             try:
@@ -226,7 +226,7 @@ class Pool:
                     raise
         return await self._on(await self._connect(), head, content)
 
-    async def _on(self, connection: _Connection, head: bytes, content: bytes) -> Answer:
+    async def _on(self, connection: _Connection, head: bytes, content: Sequence[bytes]) -> Answer:
         try:
             answer = await connection.exchange(head, content)
         except BaseException:

@@ -36,7 +36,7 @@ async def probe(engine: EngineClient, *, prompt: TokenIds, timeout_seconds: floa
         "POST",
         "/generate",
         headers={"content-type": "application/json"},
-        content=body,
+        content=(body,),
         timeout_seconds=timeout_seconds,
     )
     if reply.status != 200:

@@ -71,7 +71,7 @@ class Assembler:
         if sample is not None and self.with_messages:
             last = path[-1].record
             sample.metadata["messages"] = [
-                *orjson.loads(last.request)["messages"],
+                *orjson.loads(last.request.content())["messages"],
                 orjson.loads(last.response)["choices"][0]["message"],
             ]
         return sample

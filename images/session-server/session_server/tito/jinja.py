@@ -54,9 +54,25 @@ def _strftime_now(pattern: str) -> str:
     return datetime.now().strftime(pattern)
 
 
+class _Environment(ImmutableSandboxedEnvironment):
+    """The sandbox with a shorter way to the keys of messages, which templates read as `message.role`."""
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        """As the sandbox: a dict has no attribute of that name, so it is a key."""
+        if type(obj) is dict and attribute not in _DICT_ATTRIBUTES:
+            try:
+                return obj[attribute]
+            except KeyError:
+                return self.undefined(obj=obj, name=attribute)
+        return super().getattr(obj, attribute)
+
+
+_DICT_ATTRIBUTES = frozenset(dir(dict))
+
+
 def environment() -> ImmutableSandboxedEnvironment:
     """The environment that chat templates are written for."""
-    env = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols])
+    env = _Environment(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols])
     env.filters["tojson"] = _tojson
     env.globals["raise_exception"] = _raise_exception
     env.globals["strftime_now"] = _strftime_now

@@ -25,7 +25,8 @@ class Vocabulary:
     """Encode, decode and the special ids of one checkpoint.
 
     `size` is the number of ids that the model has rows for: an id at or above it must never reach the engine. `layers`
-    is the model's number of layers, None when its config does not say.
+    is the model's number of layers, None when its config does not say. `end_ids` are those with which a generation ends
+    by itself, as far as the tokenizer says.
     """
 
     def __init__(self, tokenizer: Any, *, size: int, layers: int | None = None) -> None:
@@ -39,6 +40,8 @@ class Vocabulary:
             int(token_id): token.content for token_id, token in tokenizer.added_tokens_decoder.items() if token.special
         }
         self.special_ids = frozenset(self._special_texts)
+        end = tokenizer.eos_token_id
+        self.end_ids = frozenset() if end is None else frozenset({int(end)})
         self._check_backend()
         self._pieces = Pieces.of(self._backend, self._encode)
         self._anchor_id = min(self.special_ids, default=None)
@@ -132,12 +135,6 @@ class Vocabulary:
     def closed(self) -> bool:
         """Whether the model has a row for every id that the tokenizer can give."""
         return self._closed
-
-    @property
-    def end_ids(self) -> frozenset[int]:
-        """Ids with which a generation ends by itself, as far as the tokenizer says."""
-        end = self._tokenizer.eos_token_id
-        return frozenset() if end is None else frozenset({int(end)})
 
     @property
     def special_tokens(self) -> Mapping[str, str]:

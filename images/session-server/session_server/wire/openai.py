@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from session_server.core.errors import InvalidError
 from session_server.core.tokens import TokenIds
-from session_server.core.turn import Message, Turn
+from session_server.core.turn import EngineRequest, Message, Turn
 from session_server.tito.arguments import NotAnObjectError, parse_arguments
 
 
@@ -120,15 +120,31 @@ class EngineOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class ChatRequest:
-    """A checked request. `body` is the client's object; `messages` are its messages with text parts joined."""
+class Cut:
+    """The last message of a body ends at byte `end`; `before` are the fields in front of the messages."""
 
-    body: Mapping[str, Any]
+    end: int
+    before: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """A checked request: `messages` have their text parts joined, `fields` are what else the client's object has.
+
+    `unwritten` are the client's messages whose JSON is not in `written` yet. The stored messages `matched` are known to
+    match the leading ones. `cut` is where the body's messages end, where that is known.
+    """
+
+    fields: Mapping[str, Any]
     messages: tuple[Message, ...]
+    unwritten: Sequence[Message]
     tools: Sequence[dict[str, Any]] | None
     template_kwargs: Mapping[str, Any]
     stream: bool
     budget: int | None
+    written: tuple[bytes, ...] = ()
+    matched: Sequence[Message] = ()
+    cut: Cut | None = None
 
     def engine_request(
         self, prompt: TokenIds, parent: Turn | None, *, template_kwargs: Mapping[str, Any], options: EngineOptions
@@ -138,7 +154,7 @@ class ChatRequest:
         Raises:
             InvalidError: the request is nested more deeply than JSON is written.
         """
-        body = dict(self.body)
+        body = dict(self.fields)
         for key in ("stream", "stream_options", "chat_template_kwargs", "input_ids"):
             body.pop(key, None)
         body["logprobs"] = True
@@ -157,29 +173,27 @@ class ChatRequest:
             if options.routed_experts_from_checkpoint:
                 body["routed_experts_start_len"] = 0 if parent is None else max(0, len(parent.token_ids) - 1)
         try:
-            head = orjson.dumps(body)[:-1] + b',"input_ids":['
+            # one level deeper than they are, as deep as they will be
+            texts = orjson.dumps([self.unwritten])[2:-2]
+            fields = orjson.dumps(body)[:-1]
         except orjson.JSONEncodeError as error:
             raise InvalidError(f"the request cannot be sent on: {error}") from error
-        content = b"".join((head, *_ids_text(prompt, parent), b"]}"))
-        return EngineRequest(content, len(head), len(content) - 2)
+        return EngineRequest(fields, _continued(self.written, texts), _ids_text(prompt, parent))
 
 
-@dataclass(frozen=True, slots=True)
-class EngineRequest:
-    """The bytes for the engine; `content[ids_start:ids_end]` is the JSON text of the ids."""
-
-    content: bytes
-    ids_start: int
-    ids_end: int
+def _continued(written: tuple[bytes, ...], text: bytes) -> tuple[bytes, ...]:
+    """`written` and `text` as pieces of one list."""
+    if not text:
+        return written
+    return (*written, b"," + text) if written else (text,)
 
 
-def _ids_text(prompt: TokenIds, parent: Turn | None) -> tuple[bytes | memoryview, ...]:
+def _ids_text(prompt: TokenIds, parent: Turn | None) -> tuple[bytes, ...]:
     """`prompt` as JSON without brackets, in pieces; what the parent's request already spelled is taken from there."""
     # an empty completion could lose the last token of its prompt to the joint
     if parent is None or parent.completion_start == 0 or parent.completion_start == len(parent.token_ids):
         return (orjson.dumps(prompt.tolist())[1:-1],)
-    known = memoryview(parent.record.request)[parent.record.ids_start : parent.record.ids_end]
-    return known, b",", orjson.dumps(prompt[parent.completion_start :].tolist())[1:-1]
+    return _continued(parent.record.request.ids, orjson.dumps(prompt[parent.completion_start :].tolist())[1:-1])
 
 
 def _strict(tool: dict[str, Any]) -> dict[str, Any]:
@@ -232,8 +246,9 @@ def check_chat(body: dict[str, Any]) -> ChatRequest:
         raise InvalidError(explain(error.errors(include_url=False))) from error
     budget = checked.max_completion_tokens if checked.max_completion_tokens is not None else checked.max_tokens
     return ChatRequest(
-        body=body,
-        messages=tuple(_as_text(message) for message in body["messages"]),
+        fields={key: value for key, value in body.items() if key != "messages"},
+        messages=tuple(map(as_text, body["messages"])),
+        unwritten=body["messages"],
         tools=body.get("tools") or None,
         template_kwargs=kwargs or {},
         stream=bool(checked.stream),
@@ -272,7 +287,8 @@ def _path(location: Sequence[int | str]) -> str:
     return text or "body"
 
 
-def _as_text(message: Message) -> Message:
+def as_text(message: Message) -> Message:
+    """`message` with the text parts of its content joined."""
     content = message.get("content")
     if not isinstance(content, list):
         return message

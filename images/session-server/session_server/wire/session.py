@@ -1,6 +1,6 @@
 """The session document of GET /sessions/{id}: records and metadata.
 
-Record bodies are spliced in as the bytes that went over the wire; nothing is parsed or serialised again.
+Record bodies are spliced in as they went over the wire; nothing is parsed or serialised again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def record_document(record: Record) -> dict[str, Any]:
         "request_timestamp": record.requested_at,
         "method": "POST",
         "path": CHAT_PATH,
-        "request": orjson.Fragment(record.request),
+        "request": orjson.Fragment(record.request.content()),
         "response": orjson.Fragment(record.response),
         "status_code": 200,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,10 +98,16 @@ class InProcess:
         self._client = httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://engine")
 
     async def send(
-        self, method: str, path: str, headers: Iterable[tuple[str, str]], content: bytes, *, timeout_seconds: float
+        self,
+        method: str,
+        path: str,
+        headers: Iterable[tuple[str, str]],
+        content: Sequence[bytes],
+        *,
+        timeout_seconds: float,
     ) -> Answer:
         """One exchange."""
-        response = await self._client.request(method, path, headers=list(headers), content=content)
+        response = await self._client.request(method, path, headers=list(headers), content=b"".join(content))
         return Answer(response.status_code, dict(response.headers), response.content)
 
     async def aclose(self) -> None:

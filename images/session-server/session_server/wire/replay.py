@@ -1,0 +1,196 @@
+"""What a client says again is not read again.
+
+A chat client repeats its whole history in every request, nearly always as the same bytes: the body of a turn begins
+with the body of the turn before, up to the end of its last message. Then only what stands behind is parsed, checked and
+written for the engine; the messages in front are those of the turn before, which were all that.
+
+This is exact, not a guess. A body is cut at the end of its last message only after both sides of the cut were parsed:
+the front ends inside the array of messages, the rest begins behind one of its elements and does not name `messages`
+again. Any front and any rest of which that is true make a valid body when they are put together, with or without more
+elements between them. Whatever does not fit, or does not pass a check, is read whole, so errors are always the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import uuid4
+from weakref import WeakKeyDictionary
+
+import orjson
+from pydantic import TypeAdapter, ValidationError
+
+from session_server.core.errors import InvalidError
+from session_server.core.session import Session
+from session_server.core.turn import EngineRequest, Message, Turn
+from session_server.wire.openai import ChatMessage, ChatRequest, Cut, as_text, check_chat, parse_chat
+
+_MESSAGES = TypeAdapter(list[ChatMessage])
+_SPACE = b" \t\n\r"
+_BRACKETS_WHOLE, _BRACKETS_APPENDED = 512, 64
+"""Closing brackets, from the end, that are tried as the end of the messages: tools and stop strings have some, too."""
+
+_MARK = uuid4().hex
+"""Stands for what is left out of a text while it is parsed; no client knows it."""
+
+_GIVE_UP = 3
+"""Requests of a session that may begin anew, one after the other, before cuts are no longer looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A body that was answered, what it was parsed to, and how its messages were written for the engine."""
+
+    raw: bytes
+    cut: Cut
+    chat: ChatRequest
+    written: tuple[bytes, ...]
+    matched: Sequence[Message]
+
+
+class Replays:
+    """The last answered body of every session alive, and how often a session's next one did not begin with it."""
+
+    def __init__(self) -> None:
+        self._known: WeakKeyDictionary[Session, _Known] = WeakKeyDictionary()
+        self._missed: WeakKeyDictionary[Session, int] = WeakKeyDictionary()
+
+    def parse(self, session: Session, raw: bytes) -> ChatRequest:
+        """Check the body of a chat completion request, as `parse_chat` does.
+
+        Raises:
+            InvalidError: as `parse_chat`.
+        """
+        known = self._known.get(session)
+        chat = None if known is None else _continue(known, raw)
+        return parse_chat(raw) if chat is None else chat
+
+    def learn(
+        self, session: Session, raw: bytes, chat: ChatRequest, request: EngineRequest, parent: Turn | None
+    ) -> None:
+        """Remember a body that was answered: what it was parsed to, how it was written, and where it attached."""
+        cut = chat.cut
+        if cut is not None:
+            self._missed.pop(session, None)
+        else:
+            missed = self._missed.get(session, 0)
+            if missed >= _GIVE_UP:
+                return
+            self._missed[session] = missed + 1
+            cut = find_cut(raw)
+            if cut is None:
+                self._known.pop(session, None)
+                return
+        matched = () if parent is None else parent.messages()
+        self._known[session] = _Known(raw, cut, chat, request.messages, matched)
+
+
+def _continue(known: _Known, raw: bytes) -> ChatRequest | None:
+    """`raw` as a continuation of the known body; None when it is none, or when anything about it is wrong."""
+    front, before = known.cut.end, known.cut.before
+    if not raw.startswith(memoryview(known.raw)[:front]):
+        return None
+    rest = known.raw[front:]
+    if raw.endswith(rest) and len(raw) >= front + len(rest):
+        stop, fields = len(raw) - len(rest), None
+        appended = _elements(raw[front:stop])
+    else:
+        stop, fields, appended = _next_end(raw, front)
+    if appended is None:
+        return None
+    chat = known.chat
+    if fields is not None:
+        # other fields than last time: checked as those of a whole body are
+        try:
+            chat = check_chat({**before, **fields, "messages": [{"role": "user"}]})
+        except InvalidError:
+            return None
+    try:
+        _MESSAGES.validate_python(appended)
+    except ValidationError:
+        return None
+    return replace(
+        chat,
+        messages=(*known.chat.messages, *map(as_text, appended)),
+        unwritten=appended,
+        written=known.written,
+        matched=known.matched,
+        cut=Cut(stop, before),
+    )
+
+
+def _next_end(raw: bytes, front: int) -> tuple[int, Mapping[str, Any] | None, list[Message] | None]:
+    """Where the last message of `raw` ends, the fields behind it, and the messages behind `front`."""
+    at = len(raw)
+    for _ in range(_BRACKETS_APPENDED):
+        at = raw.rfind(b"]", front, at)
+        if at < 0:
+            break
+        fields = fields_behind(raw[at:])
+        if fields is None:
+            continue
+        between = raw[front:at].rstrip(_SPACE)
+        appended = _elements(between)
+        if appended is not None:
+            return front + len(between), fields, appended
+    return 0, None, None
+
+
+def _elements(text: bytes) -> list[Message] | None:
+    """The elements that `text`, a comma and some values, adds to a list; [] for nothing, None when it is not that."""
+    if not text:
+        return []
+    if not text.startswith(b","):
+        return None
+    try:
+        # in two brackets: a text that closes the list and opens another would give two of them
+        lists = orjson.loads(b"[[%b]]" % text[1:])
+    except orjson.JSONDecodeError:
+        return None
+    if len(lists) != 1 or not lists[0]:
+        return None
+    elements: list[Message] = lists[0]
+    return elements
+
+
+def fields_behind(rest: bytes) -> dict[str, Any] | None:
+    """Fields of the object that `rest` ends, a text from the end of one of its lists on.
+
+    None when it is no such text, or names `messages` itself.
+    """
+    try:
+        fields = orjson.loads(b'{"%b":[0%b' % (_MARK.encode(), rest))
+    except orjson.JSONDecodeError:
+        return None
+    if fields.pop(_MARK, None) != [0] or "messages" in fields:
+        return None
+    return dict(fields)
+
+
+def find_cut(raw: bytes) -> Cut | None:
+    """Where the messages of a whole, valid body end; None where that is not found."""
+    at = len(raw)
+    for _ in range(_BRACKETS_WHOLE):
+        at = raw.rfind(b"]", 0, at)
+        if at < 0:
+            return None
+        if fields_behind(raw[at:]) is None:
+            continue
+        front = raw[:at].rstrip(_SPACE)
+        before = _fields_before(front)
+        if before is not None:
+            return Cut(len(front), before)
+    return None
+
+
+def _fields_before(front: bytes) -> dict[str, Any] | None:
+    """Fields before the messages when `front` ends with an element of the messages; else None."""
+    try:
+        fields = orjson.loads(b'%b,"%b"]}' % (front, _MARK.encode()))
+    except orjson.JSONDecodeError:
+        return None
+    messages = fields.pop("messages", None) if isinstance(fields, dict) else None
+    if not isinstance(messages, list) or messages[-1] != _MARK or len(messages) < 2:
+        return None
+    return dict(fields)
