@@ -231,7 +231,8 @@ def _match_plan(cell: PlannedCell, terminals: dict[int, list[Terminal]], evidenc
 def _describe(verdict: SampleVerdict, record: SampleRecord) -> None:
     hard, soft = is_hard(record), is_soft(record)
     verdict.state = SampleState.HARD if hard else SampleState.SOFT if soft else SampleState.CLEAN
-    first = next((finding for finding in record.findings if finding.severity is not Severity.NOTE), None)
+    grave = [finding for finding in record.findings if finding.severity is not Severity.NOTE]
+    first = min(grave, key=lambda finding: finding.severity is not Severity.HARD, default=None)
     verdict.message = first.message if first else ""
     verdict.session_id = record.session_id
     verdict.instance_id = record.instance_id or ""

@@ -32,6 +32,16 @@ def ledger_of_another_run(world: World) -> bytes:
     return body + trailer.model_dump_json().encode() + b"\n"
 
 
+def test_a_sample_is_told_by_its_gravest_finding_whatever_came_first(world: World) -> None:
+    soft = world.finding(Severity.SOFT, "content").model_copy(update={"message": "another form"})
+    hard = world.hard(0)
+    hard.findings = [soft, *hard.findings]
+    world.records[world.key][0] = hard
+    first, _ = world.verdict().cells[0].samples
+    assert first.state is SampleState.HARD
+    assert first.message == hard.findings[1].message != soft.message
+
+
 def test_clean_complete_evidence_passes(world: World) -> None:
     verdict = world.verdict()
     cell = verdict.cells[0]
