@@ -22,16 +22,20 @@ _AROUND: Final = 40
 
 
 def check_roots(transcript: Transcript) -> list[Finding]:
-    """One note for each turn that hangs under nothing although turns were before it."""
-    begun = [turn for turn in transcript.turns if turn.parent is None]
+    """One note for each turn that began with other messages than every turn before it that began one.
+
+    A first request that is repeated word for word makes a root as well, but nothing has changed there to be named.
+    """
+    begun: list[TurnLog] = []
+    for turn in transcript.turns:
+        if turn.parent is None and all(turn.messages != other.messages for other in begun):
+            begun.append(turn)
     notes: list[Finding] = []
-    for number, turn in enumerate(begun):
-        before = next((other for other in reversed(transcript.turns) if other.turn < turn.turn), None)
-        if before is None:
-            continue
+    for number, turn in enumerate(begun[1:], start=2):
+        before = max((other for other in transcript.turns if other.turn < turn.turn), key=lambda other: other.turn)
         message = (
-            f"turn {turn.turn} began a new root ({number + 1} of {len(begun)}), so that none of its prompt continues "
-            f"an earlier one: {_changed(before, turn)}"
+            f"turn {turn.turn} began a new root ({number} of {len(begun)}), so that none of its prompt continues an "
+            f"earlier one: {_changed(before, turn)}"
         )
         notes.append(Finding(CHECK, "new_root", Severity.NOTE, message, turn=turn.turn))
     return notes
@@ -43,7 +47,7 @@ def _changed(before: TurnLog, after: TurnLog) -> str:
         if old != new:
             where = f"message {index} ({new.get('role')})"
             return next(_differences(where, old, new), f"{where} is another one")
-    return "it repeats the messages of the first turn"
+    return f"number of messages {len(before.messages)} became {len(after.messages)}"
 
 
 def _differences(where: str, old: JsonObject, new: JsonObject) -> Iterator[str]:
@@ -61,7 +65,7 @@ def _differences(where: str, old: JsonObject, new: JsonObject) -> Iterator[str]:
                 f"{named}, from character {at} on: {one[start : at + _AROUND]!r} became {other[start : at + _AROUND]!r}"
             )
     if len(left) != len(right):
-        yield f"{where} had {len(left)} blocks and has {len(right)}"
+        yield f"{where}: number of blocks {len(left)} became {len(right)}"
 
 
 def _line_start(text: str, at: int) -> int:
