@@ -23,6 +23,7 @@ from runner.base.terms import Difference, Lane, WireFormat
 from runner.oracle.canonical import canonical
 from runner.oracle.finding import Finding, Severity, TokenDiff, hard
 from runner.oracle.match import differing, loose_tool_call
+from runner.oracle.place import role_at
 from runner.oracle.spans import Piece, joints, pieces
 from runner.oracle.tokens import RADIUS, Tokens, first_difference
 from runner.plan.model import PlannedCell
@@ -163,9 +164,14 @@ class _Comparison:
             Severity.NOTE if allowed else Severity.HARD,
             message,
             turn,
-            "assistant" if a.sampled else None,
+            "assistant" if a.sampled else self._role(b, within),
             self._window(left.input_ids, right.input_ids, a.start + within, b.start + within),
         )
+
+    def _role(self, piece: Piece, within: int) -> str:
+        """Whose text the token `within` an appended piece of the subject is."""
+        last = max(piece.start, min(piece.start + within, piece.end - 1))
+        return role_at(self._subject.records[: piece.turn + 1], last, self._tokens)[1]
 
     def _cause(self, piece: Piece, expected: Sequence[int], actual: Sequence[int]) -> str:
         """The class of a difference between prompts."""

@@ -200,6 +200,7 @@ def test_a_difference_of_a_prompt_shows_both_sides_and_eight_tokens_around(token
     first = raw("a")
     at = len(ids(first[0])) + len(sampled(first[0])) + 2
     (finding,) = compared(lambda r: ids(r[1]).pop(at))
+    assert finding.role == "tool"
     assert finding.diff is not None
     assert finding.diff.token_index == at
     assert finding.diff.expected_id == ids(first[1])[at]
@@ -335,6 +336,7 @@ def test_any_mutation_of_one_prompt_is_found_in_its_turn_and_nowhere_else(data: 
 
     found = compared(mutate)
     assert [finding.turn for finding in found] == [turn + 1]
+    assert found[0].role in ("system+user", "system", "user", "tool", "assistant")
     assert found[0].severity is Severity.HARD
     assert found[0].diff is not None
 
