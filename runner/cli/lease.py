@@ -65,8 +65,8 @@ def run_lease(
         overrides = [env_file.with_name(OVERRIDE_NAME)]
         write_override(overrides[0], planned, devices, cache_dir(run.settings), chat_template(planned))
     if run.settings.compose_override is not None:
-        overrides.append(env_file.with_name(OWN_OVERRIDE))
-        overrides[-1].write_bytes(run.redact(run.settings.compose_override.read_bytes()))
+        overrides.append(run.settings.compose_override.resolve())
+        env_file.with_name(OWN_OVERRIDE).write_bytes(run.redact(overrides[-1].read_bytes()))
     project = Project(project_name(run.plan.run_id, planned.family), ROOT, env_file, overrides)
     _note_idle(run, planned)
     try:
