@@ -184,3 +184,31 @@ def finished_when_cut(app: App) -> App:
         await send({"type": "http.response.body", "body": body})
 
     return served
+
+
+def half_replies(app: App) -> App:
+    """Answers a turn whose session is deleted with what was made of it so far, as if it had ended by itself."""
+    deleted: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+
+    async def served(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] == "DELETE":
+            deleted[scope["path"]].set()
+        if not is_turn(scope) or deleted[scope["path"].split("/v1/")[0]].is_set():
+            await app(scope, receive, send)
+            return
+        turn = await read_turn(scope, receive)
+        made = asyncio.create_task(whole(app, scope, turn.receive))
+        cut = asyncio.create_task(deleted[turn.session].wait())
+        await asyncio.wait({made, cut}, return_when=asyncio.FIRST_COMPLETED)
+        if deleted[turn.session].is_set():
+            made.cancel()
+            await asyncio.gather(made, return_exceptions=True)
+            half = {"index": 0, "message": {"role": "assistant", "content": "It is"}, "finish_reason": "stop"}
+            usage = {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11}
+            await answer(send, 200, {"id": "half", "choices": [half], "usage": usage})
+            return
+        cut.cancel()
+        for message in made.result():
+            await send(message)
+
+    return served

@@ -276,6 +276,12 @@ def test_a_delete_that_waits_for_the_turn_fails(tmp_path: Path) -> None:
         assert "3 of 3 turns were answered 200 although their sessions were deleted" in cell.message
 
 
+def test_a_half_made_reply_that_is_given_out_as_finished_fails(tmp_path: Path) -> None:
+    (cell,) = judged("interrupted-stream", tmp_path, V2, spoil=faulty.half_replies)
+    assert cell.outcome is Outcome.VERIFIER_ERROR
+    assert "the turn is answered and recorded nowhere" in cell.message
+
+
 def test_a_delete_that_is_not_answered_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interrupted, "AT_ONCE_SECONDS", 0.3)
     (cell,) = judged("interrupted-stream", tmp_path, V2, spoil=faulty.endless_delete, seconds=1.0)
