@@ -7,14 +7,14 @@ else: the verdict does not depend on what is read here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import orjson
 from pydantic import JsonValue
 
 from runner.agents.records import JsonObject
-from runner.agents.transcript import TRANSCRIPT_ADAPTER, Rejected, Transcript, TurnLog
+from runner.agents.transcript import TRANSCRIPT_ADAPTER, Rejected, Transcript, TurnLog, Unseen
 from runner.verdict.model import CellVerdict, SampleVerdict
 
 SAID_CHARS = 240
@@ -45,6 +45,8 @@ class Turn:
     retries: list[str] = field(default_factory=list)
     off_path: bool = False
     """Its reply is not history any more: it was rolled back."""
+    left: list[str] = field(default_factory=list)
+    """Requests for this turn whose replies the client gave up before."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,13 @@ def session(transcript: Transcript) -> Session:
     known = {turn.turn: turn for turn in transcript.turns}
     path = {turn.turn for turn in transcript.path}
     return Session(
-        turns=[_turn(turn, known.get(turn.parent or 0), turn.turn in path) for turn in transcript.turns],
+        turns=[
+            replace(
+                _turn(turn, known.get(turn.parent or 0), turn.turn in path),
+                left=[_left(unseen) for unseen in transcript.unseen if unseen.turn == turn.turn],
+            )
+            for turn in transcript.turns
+        ],
         unfinished=[_rejected(rejected) for rejected in transcript.unfinished],
     )
 
@@ -101,6 +109,10 @@ def _turn(turn: TurnLog, parent: TurnLog | None, on_path: bool) -> Turn:
         retries=[_rejected(rejected) for rejected in turn.rejected],
         off_path=not on_path,
     )
+
+
+def _left(unseen: Unseen) -> str:
+    return "a reply was lost before, which had begun" if unseen.recorded else "left before while it was generated"
 
 
 def _rejected(rejected: Rejected) -> str:

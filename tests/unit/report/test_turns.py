@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from runner.agents.transcript import TRANSCRIPT_ADAPTER, Transcript, TurnLog
+from runner.agents.transcript import TRANSCRIPT_ADAPTER, Transcript, TurnLog, Unseen
 from runner.base.terms import WireFormat
 from runner.report.chart import lease_chart, turn_bars
 from runner.report.turns import Said, Session, read_session, session
@@ -25,6 +25,14 @@ def test_a_turn_shows_what_it_appended_and_what_was_replied(transcript: Transcri
     assert second.appended == third.appended == [Said("tool", '{"sky": "clear"}')]
     assert second.retries == ["length (finish reason length, seed 1000001)"]
     assert [turn.off_path for turn in (first, second, third)] == [False, True, False]
+
+
+def test_a_turn_tells_of_the_replies_that_were_given_up_before_it(transcript: Transcript) -> None:
+    first = transcript.turns[0]
+    transcript.unseen = [Unseen(first.turn, None, first.messages, recorded=recorded) for recorded in (True, False)]
+    told = session(transcript).turns
+    assert told[0].left == ["a reply was lost before, which had begun", "left before while it was generated"]
+    assert all(turn.left == [] for turn in told[1:])
 
 
 def test_blocks_of_the_anthropic_wire_are_read_as_the_same_kinds() -> None:
