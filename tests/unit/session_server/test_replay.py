@@ -61,7 +61,7 @@ class Life:
         chat = self.replays.parse(self.session, raw)
         self.short += chat.cut is not None
         state = self.session.state
-        position = state.position(chat.messages, strict, matched=chat.matched)
+        position = state.position(chat.messages, strict, repeated=chat.repeated)
         assert position.parent is state.position(parse_chat(raw).messages, strict).parent
         request = chat.engine_request(pack([1]), None, template_kwargs=chat.template_kwargs, options=OPTIONS)
         state.commit(
@@ -210,7 +210,7 @@ def test_the_matcher_is_not_asked_about_what_it_said() -> None:
         raw = body({}, said, {}, COMPACT)
         chat = life.replays.parse(life.session, raw)
         asked.clear()
-        life.session.state.position(chat.messages, watching, matched=chat.matched)
+        life.session.state.position(chat.messages, watching, repeated=chat.repeated)
         life.ask(raw)
         said = [*said, SAID, USER]
     # of six stored messages five are the same object or were matched the turn before

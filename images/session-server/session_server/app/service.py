@@ -109,7 +109,7 @@ class Service:
     ) -> Done[Presented] | Refused:
         requested_at = time.time()
         kwargs = self.codec.kwargs(chat.template_kwargs)
-        position = session.state.position(chat.messages, matcher, matched=chat.matched)
+        position = session.state.position(chat.messages, matcher, repeated=chat.repeated)
         prompt = self.codec.prompt(position, tools=chat.tools, kwargs=kwargs)
         request = chat.engine_request(prompt, position.parent, template_kwargs=kwargs, options=self.options)
         asked = time.perf_counter()

@@ -41,14 +41,14 @@ class Line:
         """Number that the next committed turn gets."""
         return self._committed
 
-    def position(self, messages: Sequence[Message], matcher: Matcher, *, matched: Sequence[Message] = ()) -> Position:
-        """Where `messages` attaches; `matched` are stored messages that the leading ones are known to match.
+    def position(self, messages: Sequence[Message], matcher: Matcher, *, repeated: Turn | None = None) -> Position:
+        """Where `messages` attaches; the leading ones are known to match the whole path of `repeated`.
 
         Raises:
             InvalidError: more than one generation would be discarded, or a role may not be appended.
             ConflictError: the generation to extend was truncated, or the session is full.
         """
-        parent = self._attach(messages, matcher, matched)
+        parent = self._attach(messages, matcher, repeated)
         start = 0 if parent is None else parent.message_count
         position = Position(parent=parent, tail=tuple(messages[start:]), tail_start=start)
         refuse_roles(position, self._append_roles)
@@ -58,11 +58,15 @@ class Line:
                 raise ConflictError(f"session is full: it holds {self._max_turns} turns; start a new session")
         return position
 
-    def _attach(self, messages: Sequence[Message], matcher: Matcher, matched: Sequence[Message]) -> Turn | None:
+    def _attach(self, messages: Sequence[Message], matcher: Matcher, repeated: Turn | None) -> Turn | None:
         tip = self._tip
         if tip is None:
             return None
-        same = matching_length(tip.messages(), messages, matcher, matched=matched)
+        behind = None if repeated is None else tip.messages_behind(repeated)
+        if repeated is None or behind is None:
+            same = matching_length(tip.messages(), messages, matcher)
+        else:
+            same = repeated.message_count + matching_length(behind, messages[repeated.message_count :], matcher)
         discarded = 0
         turn: Turn | None = tip
         while turn is not None and turn.message_count > same:

@@ -12,7 +12,6 @@ import inspect
 import json
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from itertools import islice
 from typing import Any, TypeAlias
 
 from session_server.core.turn import Message
@@ -194,23 +193,9 @@ def _guarded(name: str, function: Callable[..., Any]) -> Matcher:
     return guarded
 
 
-def matching_length(
-    stored: Sequence[Message],
-    replayed: Sequence[Message],
-    matcher: Matcher,
-    *,
-    matched: Sequence[Message] = (),
-    start: int = 0,
-) -> int:
-    """Number of leading `stored` messages that match those of `replayed` from `start` on.
-
-    `matched` are stored messages that the leading ones of `replayed` are known to match: a matcher decides by its two
-    messages alone, so it is not asked twice.
-    """
-    known = len(matched)
-    for index, (left, right) in enumerate(zip(stored, islice(replayed, start, None), strict=False)):
-        at = start + index
-        if left is right or (at < known and left is matched[at]) or matcher(left, right):
-            continue
-        return index
-    return min(len(stored), len(replayed) - start)
+def matching_length(stored: Sequence[Message], replayed: Sequence[Message], matcher: Matcher) -> int:
+    """Number of leading messages that match."""
+    for index, (left, right) in enumerate(zip(stored, replayed, strict=False)):
+        if left is not right and not matcher(left, right):
+            return index
+    return min(len(stored), len(replayed))

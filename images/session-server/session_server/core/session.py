@@ -33,8 +33,8 @@ class State(Protocol):
         """Number that the next committed turn gets."""
         ...
 
-    def position(self, messages: Sequence[Message], matcher: Matcher, *, matched: Sequence[Message] = ()) -> Position:
-        """Where a request attaches; `matched` are stored messages that its leading ones are known to match."""
+    def position(self, messages: Sequence[Message], matcher: Matcher, *, repeated: Turn | None = None) -> Position:
+        """Where a request attaches; its leading messages are known to match the whole path of `repeated`."""
         ...
 
     def commit(self, turn: Turn) -> None:

@@ -26,8 +26,8 @@ def pack(ids: Iterable[int] = ()) -> TokenIds:
 def begins_with(ids: TokenIds, prefix: TokenIds, *, without_last: int = 0) -> bool:
     """Whether `prefix`, less its `without_last` trailing ids, starts `ids`."""
     length = max(0, len(prefix) - without_last)
-    # slices copy memory, but arrays of one type compare in C; a memoryview compares item by item through unpacking
-    return len(ids) >= length and ids[:length] == (prefix if length == len(prefix) else prefix[:length])
+    # compared as bytes: arrays and memoryviews compare item by item
+    return len(ids) >= length and memoryview(ids)[:length].tobytes().startswith(memoryview(prefix)[:length])
 
 
 def common_length(left: TokenIds, right: TokenIds) -> int:

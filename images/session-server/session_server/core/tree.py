@@ -23,6 +23,7 @@ class Tree:
         self._max_nodes = max_nodes
         self._nodes: list[Turn] = []
         self._children: dict[int | None, list[Turn]] = {None: []}
+        self._branched = False
 
     @property
     def nodes(self) -> Sequence[Turn]:
@@ -52,15 +53,15 @@ class Tree:
         """The turns that nothing follows, in the order of commits."""
         return [node for node in self._nodes if not self._children[node.seq]]
 
-    def position(self, messages: Sequence[Message], matcher: Matcher, *, matched: Sequence[Message] = ()) -> Position:
-        """Where `messages` attaches; `matched` are stored messages that the leading ones are known to match.
+    def position(self, messages: Sequence[Message], matcher: Matcher, *, repeated: Turn | None = None) -> Position:
+        """Where `messages` attaches; the leading ones are known to match the whole path of `repeated`.
 
         Raises:
             InvalidError: a role may not be appended.
             ConflictError: the generation to extend was truncated, or the session is full.
         """
         self._refuse_full()
-        parent = self._attach(messages, matcher, matched)
+        parent = self._attach(messages, matcher, repeated)
         start = 0 if parent is None else parent.message_count
         position = Position(parent=parent, tail=tuple(messages[start:]), tail_start=start)
         if parent is not None:
@@ -68,15 +69,18 @@ class Tree:
         refuse_roles(position, self._append_roles)
         return position
 
-    def _attach(self, messages: Sequence[Message], matcher: Matcher, matched: Sequence[Message]) -> Turn | None:
+    def _attach(self, messages: Sequence[Message], matcher: Matcher, repeated: Turn | None) -> Turn | None:
         best: Turn | None = None
         best_rank = (0, 0, -1)
         open_turns = [(root, 0, 1) for root in self._children[None]]
+        if repeated is not None and not self._branched:
+            # a line: every turn before is on the path of `repeated`, its number tells its depth
+            best, best_rank = repeated, (repeated.message_count, repeated.seq + 1, repeated.seq)
+            open_turns = [(child, repeated.message_count, repeated.seq + 2) for child in self._children[repeated.seq]]
         while open_turns:
             turn, start, depth = open_turns.pop()
-            if turn.message_count > len(messages):
-                continue
-            if matching_length(turn.delta, messages, matcher, matched=matched, start=start) < len(turn.delta):
+            end = turn.message_count
+            if end > len(messages) or matching_length(turn.delta, messages[start:end], matcher) < end - start:
                 continue
             rank = (turn.message_count, depth, turn.seq)
             if rank > best_rank:
@@ -91,9 +95,11 @@ class Tree:
             ConflictError: turns that were generated at the same time filled the session.
         """
         self._refuse_full()
+        siblings = self._children[None if turn.parent is None else turn.parent.seq]
+        self._branched = self._branched or bool(siblings)
         self._nodes.append(turn)
         self._children[turn.seq] = []
-        self._children[None if turn.parent is None else turn.parent.seq].append(turn)
+        siblings.append(turn)
 
     def _refuse_full(self) -> None:
         if len(self._nodes) >= self._max_nodes:

@@ -98,6 +98,17 @@ class Turn:
         """All messages from the root up to and including this turn's generated one, as stored."""
         return [message for turn in self.path() for message in turn.delta]
 
+    def messages_behind(self, ancestor: Turn) -> list[Message] | None:
+        """The messages behind `ancestor` up to this turn; None when it is not on the path to this turn."""
+        deltas: list[tuple[Message, ...]] = []
+        turn: Turn | None = self
+        while turn is not ancestor:
+            if turn is None:
+                return None
+            deltas.append(turn.delta)
+            turn = turn.parent
+        return [message for delta in reversed(deltas) for message in delta]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Position:

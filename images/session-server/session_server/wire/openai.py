@@ -131,8 +131,8 @@ class Cut:
 class ChatRequest:
     """A checked request: `messages` have their text parts joined, `fields` are what else the client's object has.
 
-    `unwritten` are the client's messages whose JSON is not in `written` yet. The stored messages `matched` are known to
-    match the leading ones. `cut` is where the body's messages end, where that is known.
+    `unwritten` are the client's messages whose JSON is not in `written` yet. The leading messages are known to match
+    the whole path of `repeated`. `cut` is where the body's messages end, where that is known.
     """
 
     fields: Mapping[str, Any]
@@ -143,7 +143,7 @@ class ChatRequest:
     stream: bool
     budget: int | None
     written: tuple[bytes, ...] = ()
-    matched: Sequence[Message] = ()
+    repeated: Turn | None = None
     cut: Cut | None = None
 
     def engine_request(

@@ -12,7 +12,7 @@ elements between them. Whatever does not fit, or does not pass a check, is read 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
@@ -46,7 +46,7 @@ class _Known:
     cut: Cut
     chat: ChatRequest
     written: tuple[bytes, ...]
-    matched: Sequence[Message]
+    parent: Turn | None
 
 
 class Replays:
@@ -82,8 +82,7 @@ class Replays:
             if cut is None:
                 self._known.pop(session, None)
                 return
-        matched = () if parent is None else parent.messages()
-        self._known[session] = _Known(raw, cut, chat, request.messages, matched)
+        self._known[session] = _Known(raw, cut, chat, request.messages, parent)
 
 
 def _continue(known: _Known, raw: bytes) -> ChatRequest | None:
@@ -115,7 +114,7 @@ def _continue(known: _Known, raw: bytes) -> ChatRequest | None:
         messages=(*known.chat.messages, *map(as_text, appended)),
         unwritten=appended,
         written=known.written,
-        matched=known.matched,
+        repeated=known.parent,
         cut=Cut(stop, before),
     )
 
