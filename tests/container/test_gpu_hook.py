@@ -31,6 +31,7 @@ pytestmark = pytest.mark.xdist_group("second engine")
 DEVICES = 6
 NEEDS = {"small": 2, "big": 4}
 REVISION = "0123456789abcdef"
+CELL = "small/v1-openai/baseline"
 _MODEL = ROOT / "images" / "engine-cpu" / "models" / "qwen3"
 
 
@@ -200,6 +201,19 @@ def test_two_leases_get_what_they_asked_for_and_a_second_run_waits_for_its_devic
     assert start_of["flags"]["data_parallel_size"] == 4
     (sample,) = one.cell("big/v1-openai/baseline")["samples"]
     assert sample["state"] == "clean", sample
+
+
+def test_a_recorded_gpu_cell_runs_again_on_devices_that_are_free(machine: Machine, start: Start) -> None:
+    first = start(second=machine.second, name="first", FAMILY="small", GPUS="1,4", **machine.variables).end()
+    assert first.code == 0, first.stderr
+    recorded = {"HF_HOME": machine.variables["HF_HOME"], "ENGINE_IMAGE": "", "LANES": ""}
+    again = start("repro", str(first.run_dir), CELL, second=machine.second, name="again", **recorded).end()
+    assert again.code == 0, again.stderr
+    assert again.cell(CELL)["outcome"] == "pass"
+    assert machine.ids(again) == {"small": requested(again, "small")} == {"small": ["0", "1"]}
+    flags = [said(run.run_dir / "logs" / "small" / "engine.log")["flags"] for run in (first, again)]
+    assert flags[0] == flags[1], "only the devices are others"
+    assert not left_on(machine.client, again.run_id)
 
 
 def _spans(run: Ended) -> list[tuple[datetime, datetime]]:
