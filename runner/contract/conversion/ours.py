@@ -10,21 +10,22 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from session_server import __version__  # type: ignore[import-not-found]
-from session_server.core.errors import SessionError  # type: ignore[import-not-found]
-from session_server.engine.reply import read_generation  # type: ignore[import-not-found]
-from session_server.wire.anthropic import events  # type: ignore[import-not-found]
-from session_server.wire.anthropic.convert import to_chat  # type: ignore[import-not-found]
-from session_server.wire.anthropic.policy import refuse_unserved  # type: ignore[import-not-found]
-from session_server.wire.anthropic.reply import to_message  # type: ignore[import-not-found]
-from session_server.wire.anthropic.request import parse_messages  # type: ignore[import-not-found]
-from session_server.wire.openai import check_chat  # type: ignore[import-not-found]
+from session_server import __version__
+from session_server.core.errors import SessionError
+from session_server.engine.reply import read_generation
+from session_server.wire.anthropic import events
+from session_server.wire.anthropic.convert import to_chat
+from session_server.wire.anthropic.policy import refuse_unserved
+from session_server.wire.anthropic.reply import to_message
+from session_server.wire.anthropic.request import parse_messages
+from session_server.wire.openai import check_chat
 
 
 def _request(case: dict[str, Any]) -> Any:
     body = parse_messages(case["body"])
     refuse_unserved(body)
-    return check_chat(to_chat(body, inline_system=case["inline"])).body
+    chat = check_chat(to_chat(body, inline_system=case["inline"]))
+    return {**chat.fields, "messages": [*chat.unwritten]}
 
 
 def _reply(case: dict[str, Any]) -> Any:
