@@ -36,6 +36,9 @@ class DeepSeek:
     def __init__(self) -> None:
         self._guide = _guide()
 
+    def prepare(self) -> None:
+        """Nothing is left to load."""
+
     def write(self, messages: Sequence[JsonObject], tools: Sequence[JsonObject] | None, prompt: bool) -> str:
         """The conversation; with `prompt` the next turn is opened. Raises ValueError for a role that it cannot have."""
         text = _START

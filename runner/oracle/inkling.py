@@ -25,6 +25,9 @@ _EFFORT: Final = f"<|message_system|>{_TEXT}Thinking effort level: 0.9{_END}"
 class Inkling:
     """Writes conversations."""
 
+    def prepare(self) -> None:
+        """Nothing is left to load."""
+
     def write(self, messages: Sequence[JsonObject], tools: Sequence[JsonObject] | None, prompt: bool) -> str:
         """The conversation; with `prompt` the next turn is opened. Raises ValueError for a role that it cannot have."""
         leading = next((i for i, message in enumerate(messages) if message.get("role") != "system"), len(messages))

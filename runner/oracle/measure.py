@@ -19,6 +19,12 @@ class Measure:
 
     @classmethod
     def load(cls, directory: Path, tito_model: str) -> Self:
-        """Read tokenizer and template. Raises InfrastructureError when one of them is not there."""
+        """Read tokenizer and template. Raises InfrastructureError when one of them is not there.
+
+        All that takes time is loaded here: in the middle of a lane it would hold up every session of the lease.
+        """
         tokens = Tokens.load(directory)
-        return cls(tokens, Canon.load(directory, tito_model, tokens))
+        canon = Canon.load(directory, tito_model, tokens)
+        if canon is not None:
+            canon.prepare()
+        return cls(tokens, canon)

@@ -36,6 +36,9 @@ _EXCERPT: Final = 300
 class Writer(Protocol):
     """Writes whole conversations in a family's form."""
 
+    def prepare(self) -> None:
+        """Load what the first text needs."""
+
     def write(self, messages: Sequence[JsonObject], tools: Sequence[JsonObject] | None, prompt: bool) -> str:
         """The conversation as text; with `prompt` the next turn is opened. Raises what it likes."""
 
@@ -70,6 +73,10 @@ class Canon:
     def trailing(self) -> frozenset[int]:
         """Ids that are cut from both ends."""
         return frozenset(self._ids(self.form.trailing))
+
+    def prepare(self) -> None:
+        """Load what the first render needs, so that it takes no longer than the others."""
+        self._writer.prepare()
 
     def ids(self, messages: Sequence[JsonObject], tools: Sequence[JsonObject] | None, prompt: bool) -> list[int]:
         """The conversation as the family writes it, `[n_tokens]`; with `prompt` the next turn is opened."""

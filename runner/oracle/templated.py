@@ -28,6 +28,10 @@ class Templated:
         self._arguments = arguments
         self._directory = directory
 
+    def prepare(self) -> None:
+        """Import `transformers` and read the tokenizer: seconds of computing."""
+        _ = self._renderer
+
     def write(self, messages: Sequence[JsonObject], tools: Sequence[JsonObject] | None, prompt: bool) -> str:
         """The conversation; with `prompt` the next turn is opened. Raises whatever the template raises."""
         rendered = self._renderer.apply_chat_template(

@@ -16,6 +16,7 @@ from runner.oracle import deepseek
 from runner.oracle.deepseek import DeepSeek
 from runner.oracle.forms import FORMS
 from runner.oracle.inkling import Inkling
+from runner.oracle.measure import Measure
 from runner.oracle.render import Canon
 from runner.oracle.soft import SoftClass, classify
 from runner.oracle.tokens import Tokens
@@ -208,3 +209,20 @@ _INKLING = "f<|content_invoke_tool_json|>{}<|end_message|>"
 )
 def test_another_spacing_of_a_call_is_no_other_content(expected: str, actual: str, found: SoftClass) -> None:
     assert classify(expected, actual) is found
+
+
+@pytest.mark.parametrize("family", DIALECTS)
+def test_nothing_is_left_to_load_when_the_first_conversation_is_rendered(
+    family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine an import in the middle of a lane held up all sessions for longer than their time-outs."""
+    import transformers
+
+    measure = Measure.load(write(family, tmp_path / family), family)
+
+    def late(*arguments: object, **options: object) -> None:
+        raise AssertionError("a tokenizer was loaded while a session was judged")
+
+    monkeypatch.setattr(transformers, "PreTrainedTokenizerFast", late)
+    assert measure.canon is not None
+    assert measure.canon.text([SYSTEM, USER], TOOLS, prompt=True)
