@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -36,10 +36,14 @@ class Shape:
 
 @dataclass(slots=True)
 class Outcome:
-    """Seconds per turn, `[sessions][turns]`, and for all of it; `cpu_seconds` is what the target's process used."""
+    """Seconds per turn, `[sessions][turns]`, and for all of it.
+
+    `cpu_marks` `[5]` are the seconds of processor time that the target's process had used at the start and when each
+    quarter of all turns was done.
+    """
 
     seconds: float = 0.0
-    cpu_seconds: float = 0.0
+    cpu_marks: list[float] = field(default_factory=list)
     turns: list[list[float]] = field(default_factory=list)
 
     @property
@@ -50,7 +54,12 @@ class Outcome:
     @property
     def cpu_milliseconds(self) -> float:
         """Processor time of the target per turn; what stays comparable when the machine is busy with other things."""
-        return 1000 * self.cpu_seconds / sum(len(session) for session in self.turns)
+        return 1000 * (self.cpu_marks[-1] - self.cpu_marks[0]) / sum(len(session) for session in self.turns)
+
+    def cpu_quarter(self, number: int) -> float:
+        """As `cpu_milliseconds`, of the `number`-th quarter (0 to 3) of all turns."""
+        turns = sum(len(session) for session in self.turns) / 4
+        return 1000 * (self.cpu_marks[number + 1] - self.cpu_marks[number]) / turns
 
     def percentile(self, share: float) -> float:
         """Milliseconds that `share` of the turns took at most."""
@@ -92,9 +101,11 @@ class Connection:
             raise RuntimeError(f"{path}: {answer.splitlines()[0].decode()}: {content[:300].decode()}")
         return content
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Hang up."""
         self._writer.close()
+        with suppress(ConnectionError):
+            await self._writer.wait_closed()
 
 
 def _bodies(shape: Shape, seed: int) -> Sequence[bytes]:
@@ -109,37 +120,46 @@ def _bodies(shape: Shape, seed: int) -> Sequence[bytes]:
     return bodies
 
 
-async def _session(port: int, bodies: Sequence[bytes], *, direct: bool) -> list[float]:
+async def _session(port: int, bodies: Sequence[bytes], *, direct: bool, done: Callable[[], None]) -> list[float]:
     connection = await Connection.open(port)
-    path = "/v1/chat/completions"
-    if not direct:
-        created = orjson.loads(await connection.post("/sessions", b"{}"))
-        path = f"/sessions/{created['session_id']}{path}"
-    seconds: list[float] = []
-    for body in bodies:
-        started = time.perf_counter()
-        await connection.post(path, body)
-        seconds.append(time.perf_counter() - started)
-    connection.close()
-    return seconds
+    try:
+        path = "/v1/chat/completions"
+        if not direct:
+            created = orjson.loads(await connection.post("/sessions", b"{}"))
+            path = f"/sessions/{created['session_id']}{path}"
+        seconds: list[float] = []
+        for body in bodies:
+            started = time.perf_counter()
+            await connection.post(path, body)
+            seconds.append(time.perf_counter() - started)
+            done()
+        return seconds
+    finally:
+        await connection.close()
 
 
 def cpu_seconds(pid: int) -> float:
-    """Processor time that a process has used; 0 where the system does not say."""
+    """Processor time that the threads of a process have used; 0 where the system does not say."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        used = [int(path.read_text().split()[0]) for path in Path(f"/proc/{pid}/task").glob("*/schedstat")]
     except OSError:
         return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return sum(used) / 1e9
 
 
 async def run(port: int, shape: Shape, *, pid: int, direct: bool) -> Outcome:
     """Drive `shape` against process `pid` at a port; `direct` skips the sessions, for the stub alone."""
     requests = [_bodies(shape, seed) for seed in range(shape.sessions)]
-    outcome = Outcome()
-    used = cpu_seconds(pid)
+    outcome = Outcome(cpu_marks=[cpu_seconds(pid)])
+    total, finished = shape.sessions * shape.turns, 0
+
+    def done() -> None:
+        nonlocal finished
+        finished += 1
+        if finished * 4 >= total * len(outcome.cpu_marks):
+            outcome.cpu_marks.append(cpu_seconds(pid))
+
     started = time.perf_counter()
-    outcome.turns = await asyncio.gather(*(_session(port, bodies, direct=direct) for bodies in requests))
+    outcome.turns = await asyncio.gather(*(_session(port, bodies, direct=direct, done=done) for bodies in requests))
     outcome.seconds = time.perf_counter() - started
-    outcome.cpu_seconds = cpu_seconds(pid) - used
     return outcome
