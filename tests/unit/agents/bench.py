@@ -68,10 +68,16 @@ class InMemory:
         self._http = httpx.AsyncClient(transport=transport, base_url="http://engine")
 
     async def send(
-        self, method: str, path: str, headers: Iterable[tuple[str, str]], content: bytes, *, timeout_seconds: float
+        self,
+        method: str,
+        path: str,
+        headers: Iterable[tuple[str, str]],
+        content: Sequence[bytes],
+        *,
+        timeout_seconds: float,
     ) -> Answer:
         """One exchange."""
-        response = await self._http.request(method, path, headers=list(headers), content=content)
+        response = await self._http.request(method, path, headers=list(headers), content=b"".join(content))
         return Answer(response.status_code, dict(response.headers), response.content)
 
     async def aclose(self) -> None:
