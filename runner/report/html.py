@@ -103,10 +103,10 @@ def facts_of(verdict: Verdict, family: str) -> EngineFacts | None:
 
 
 def matrix(plan: Plan, verdict: Verdict) -> list[Row]:
-    """Families x scenarios down, lanes across, in plan order."""
+    """Families x scenarios down, lanes across, in plan order; cells of a shard that is missing are at the end."""
     found = {(cell.family, cell.scenario, cell.lane): cell for cell in verdict.cells}
     leases = {lease.family: lease for lease in plan.leases}
-    keys = dict.fromkeys((cell.family, cell.scenario) for cell in plan.cells)
+    keys = dict.fromkeys((cell.family, cell.scenario) for cell in [*plan.cells, *verdict.cells])
     return [
         Row(family, scenario, _lease_note(leases.get(family)), [found.get((family, scenario, lane)) for lane in Lane])
         for family, scenario in keys

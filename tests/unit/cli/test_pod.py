@@ -91,6 +91,9 @@ def test_every_index_drives_its_own_lease_and_all_of_them_merge(plans: Path, tmp
     whole = json.loads((tmp_path / "whole" / "verdict.json").read_text())
     assert {cell["cell"].split("/")[0] for cell in whole["cells"]} == set(FAMILIES)
     assert merge(tmp_path / "part", runs[:1]) is ExitCode.INCOMPLETE, "an index that left nothing is not forgotten"
+    page = (tmp_path / "part" / "report.html").read_text()
+    assert f"{FAMILIES[1]}/v2-openai/baseline" in page, "its cells are on the page"
+    assert "it belongs to shard 2/2, which is missing" in page
 
 
 def test_an_index_without_a_plan_is_named(tmp_path: Path) -> None:
