@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import docker
@@ -24,11 +25,14 @@ STANDINS = Path(__file__).with_name("standins")
 _NEEDED = ("unshare", "nsenter", "ip", "docker")
 _READY_SECONDS = 60.0
 _LOAD_SECONDS = 400.0
+_GROUPS = Path("/sys/fs/cgroup")
+_GROUP_SECONDS = 10.0
 _PLENTY = 8 << 30
 """Bytes of memory; with more than that to spare the images (1.3 GB) are kept in memory."""
 
-_HOLD = "import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN); print('held', flush=True); signal.pause()"
-"""The first process of the namespaces: reaps what is left to it, and takes everything along when it ends."""
+_HOLD = "import signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); print('held', flush=True); sys.stdin.read()"
+"""The first process of the namespaces: it reaps what is left to it, ends when this process ends, however that comes
+about, and takes everything along."""
 
 
 def why_not() -> str:
@@ -65,7 +69,7 @@ class Second:
                 *(sys.executable, "-c", _HOLD),
             ],
             stdout=subprocess.PIPE,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             text=True,
             start_new_session=True,
         )
@@ -102,7 +106,8 @@ class Second:
             *("--exec-root", str(place / "exec"), "--pidfile", str(place / "docker.pid")),
             *("--host", f"unix://{self._socket}"),
             *("--containerd-namespace", "tito-second", "--containerd-plugins-namespace", "tito-second-plugins"),
-            *("--cgroup-parent", "tito-second"),
+            # a group of its own, which cgroupfs takes on every machine; it is removed at the end
+            *("--exec-opt", "native.cgroupdriver=cgroupfs", "--cgroup-parent", self.directory.name),
         ]
         with self._log.open("ab") as log:
             self._dockerd = subprocess.Popen(
@@ -169,11 +174,13 @@ class Second:
         """End it and everything in it, and remove its files."""
         self._holder.kill()  # takes the first process of the namespaces along, and that takes the rest
         self._holder.wait(30)
-        if self._holder.stdout is not None:
-            self._holder.stdout.close()
+        for pipe in (self._holder.stdout, self._holder.stdin):
+            if pipe is not None:
+                pipe.close()
         if self._dockerd is not None:
             self._dockerd.wait(30)
         shutil.rmtree(self.directory)
+        _remove_groups(self.directory.name)
 
 
 def equip(second: Second, devices: int) -> None:
@@ -195,6 +202,19 @@ def hooked(second: Second) -> list[Mapping[str, str]]:
     """Every call of the hook so far: `container`, `devices` as the engine asked for them."""
     path = second.directory / "hook.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+
+
+def _remove_groups(name: str) -> None:
+    """The control groups of its containers, as soon as the kernel has ended what was in them."""
+    deadline = time.monotonic() + _GROUP_SECONDS
+    while left := [path for path in [_GROUPS / name, *_GROUPS.glob(f"*/{name}")] if path.is_dir()]:
+        for top in left:
+            for folder in [*sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True), top]:
+                with suppress(OSError):
+                    folder.rmdir()
+        if time.monotonic() > deadline:
+            return
+        time.sleep(0.05)
 
 
 def _available() -> int:
