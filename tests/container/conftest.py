@@ -137,6 +137,7 @@ def start(images: dict[str, str], tmp_path: Path) -> Iterator[Start]:
             "CI": "1",
             "ENGINE_IMAGE": images["scripted-engine"],
             "LANES": "v1-openai",
+            "ON_INFRA": "stop",
             "ARTIFACTS": str(artifacts),
             "PYTHONUNBUFFERED": "1",
         }
