@@ -29,6 +29,7 @@ from session_server.core import linear, tree  # isort: skip
 from session_server.core.turn import Message, Position  # isort: skip
 from session_server.tito.codec import Codec  # isort: skip
 from session_server.wire import openai as chat_wire  # isort: skip
+from session_server.wire import replay as replay_wire  # isort: skip
 
 CONTENT = ("parallel-tools", "arguments", "list-content", "volatile-system", "cache-control")
 CELLS = [(name, lane) for name in CONTENT for lane in Lane if lane not in SCENARIOS[name].refuses]
@@ -206,7 +207,8 @@ def test_lists_that_render_as_nothing_are_caught(lane: Lane, monkeypatch: pytest
     def blind(message: Message) -> Message:
         return {**message, "content": ""} if isinstance(message.get("content"), list) else message
 
-    monkeypatch.setattr(chat_wire, "_as_text", blind)
+    for reader in (chat_wire, replay_wire):
+        monkeypatch.setattr(reader, "as_text", blind)
     session = driven("list-content", lane)
     assert "render:non_assistant_text" in session.hard()
     assert session.snapshot["metadata"]["tito_session_mismatch"] is not None
@@ -221,7 +223,8 @@ def test_parts_that_are_put_together_with_something_between_are_caught(
         joined = " ".join(part["text"] for part in content) if isinstance(content, list) else content
         return {**message, "content": joined}
 
-    monkeypatch.setattr(chat_wire, "_as_text", spaced)
+    for reader in (chat_wire, replay_wire):
+        monkeypatch.setattr(reader, "as_text", spaced)
     assert "render:non_assistant_text" in driven("list-content", lane).hard()
 
 
@@ -257,13 +260,13 @@ def test_both_conversations_go_on_where_they_were() -> None:
 
 
 def other_matching(monkeypatch: pytest.MonkeyPatch, same: Callable[[Message, Message, Any], bool]) -> None:
-    """A tree that compares messages with `same(stored, replayed, matcher)`."""
-    right = tree._matches
+    """A tree that compares messages with `same(stored, replayed, matcher)`, each request from its beginning."""
+    right = tree.Tree.position
 
-    def matches(delta: Sequence[Message], messages: Sequence[Message], start: int, matcher: Any) -> bool:
-        return right(delta, [dict(m) for m in messages], start, lambda a, b: same(a, b, matcher))
+    def position(self: tree.Tree, messages: Sequence[Message], matcher: Any, **known: Any) -> Position:
+        return right(self, [dict(m) for m in messages], lambda a, b: same(a, b, matcher))
 
-    monkeypatch.setattr(tree, "_matches", matches)
+    monkeypatch.setattr(tree.Tree, "position", position)
 
 
 @pytest.mark.parametrize("lane", [V2, MESSAGES])
@@ -286,16 +289,16 @@ def test_a_line_that_gives_up_every_turn_instead_of_refusing_fails_the_script(mo
 
 
 def test_a_refusal_that_loses_a_turn_fails_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = linear.Line._attach
+    right = linear.Line.position
 
-    def forgetful(self: linear.Line, messages: Sequence[Message], matcher: Any) -> Any:
+    def forgetful(self: linear.Line, *request: Any, **known: Any) -> Position:
         try:
-            return right(self, messages, matcher)
+            return right(self, *request, **known)
         except Exception:
             self._tip = self._tip.parent if self._tip is not None else None
             raise
 
-    monkeypatch.setattr(linear.Line, "_attach", forgetful)
+    monkeypatch.setattr(linear.Line, "position", forgetful)
     with pytest.raises(VerificationError, match="the refused request changed the session"):
         driven("volatile-system", V1)
 
