@@ -39,12 +39,17 @@ def test_a_clean_run_passes_with_all_its_evidence_and_leaves_nothing(
         *("plan.json", "verdict.json", "report.html", "junit.xml", "summary.md", "environment.json"),
         *(f"logs/qwen3/{service}.log" for service in services),
         *(f"leases/qwen3/{name}" for name in ("ledger.jsonl", "compose.env", "compose.resolved.yaml", "states.json")),
+        "leases/qwen3/engine.json",
         f"cells/{CELL}/ledger.jsonl",
         *(f"cells/{CELL}/sessions/{index}.json" for index in (0, 1)),
     }
     assert all((passed.run_dir / f"logs/qwen3/{service}.log").read_text().strip() for service in services)
     facts = json.loads((passed.run_dir / "environment.json").read_text())
     assert all(facts["images"][kind]["id"].startswith("sha256:") for kind in ("engine", "session", "runner"))
+    engine = facts["engines"]["qwen3"]
+    assert engine["version"] == "0.0.0+scripted"
+    assert engine["determinism"]["same_seed"] == "no"
+    assert "same seed, same text: no" in passed.stdout
     cases = list(ET.parse(passed.run_dir / "junit.xml").getroot().iter("testcase"))  # noqa: S314 - our own file
     assert len(cases) == 1
     assert not {child.tag for child in cases[0]} & {"failure", "error", "skipped"}
