@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 
 from runner.base.errors import ConfigurationError, InfrastructureError
@@ -52,22 +53,27 @@ def upgrade(version: str, variables: Sequence[str], *, timeout: float) -> ExitCo
     on = bench(settings, IMAGES, "upgrade")
     for name in candidate.REQUIREMENTS:
         shutil.copy(made.folder / name, on.directory / name)
+    import_module("runner.cli.leases")  # with the rest of this code: minutes later the tree may be another one
     findings = Findings()
     findings.requirements(*(_constraints(of) for of in (present, asked)))
     findings.packages(_working_lock(), made.locked)
     old, (new, problem) = on.engine, _build(on, made)
     findings.stubs(_seal(on, old), _seal(on, new) if new else "fails", problem)
     code = ExitCode.OK
-    if new:
-        code = _compare(on, findings, {"old": (old, pinned), "new": (new, wanted)}, timeout)
-    else:
-        for check in ("Anthropic kit, live", "SGLang's conversion", "ours against it", "cells"):
-            findings.row(check, NOT_RUN, NOT_RUN)
-    result = findings.result(
-        on.run_id, Side(version=pinned, image=old), Side(version=wanted, image=new or NOT_RUN), _kept(on.directory)
-    )
-    write_upgrade(result, on.directory)
-    _tell(result, on.directory)
+    try:
+        if new:
+            code = _compare(on, findings, {"old": (old, pinned), "new": (new, wanted)}, timeout)
+        else:
+            for check in ("Anthropic kit, live", "SGLang's conversion", "ours against it", "cells"):
+                findings.row(check, NOT_RUN, NOT_RUN)
+    except BaseException as error:
+        findings.not_made("all that comes after", f"{type(error).__name__} {error}".rstrip())
+        raise
+    finally:  # an hour's work is told, whatever ended it
+        sides = Side(version=pinned, image=old), Side(version=wanted, image=new or NOT_RUN)
+        result = findings.result(on.run_id, *sides, _kept(on.directory))
+        write_upgrade(result, on.directory)
+        _tell(result, on.directory)
     return code if code is ExitCode.INTERRUPTED else result.exit_code
 
 

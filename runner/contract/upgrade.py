@@ -7,17 +7,21 @@ and is no problem of the upgrade.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from runner.base.terms import ExitCode, Outcome
-from runner.contract.conversion.recording import Change
+from runner.contract.conversion.recording import Change, shown
 from runner.contract.result import ContractResult
 from runner.verdict.model import Verdict
 
 NOT_RUN = "not run"
+
+_INDEX = re.compile(r"\[\d+\]")
+"""The place in a list does not make two changes different."""
 
 
 class _Model(BaseModel):
@@ -135,15 +139,23 @@ class Findings:
             f"{cases} cases",
             f"{cases} cases, {len(names)} changed" if names else f"{cases} cases",
         )
-        self.changed += [f"conversion {change}" for change in changes]
+        alike: dict[str, dict[str, None]] = {}
+        for change in changes:
+            what = f"{_INDEX.sub('[*]', change.path)}: {shown(change.old)} -> {shown(change.new)}"
+            alike.setdefault(what, {})[f"{change.kind} {change.case}"] = None
+        self.changed += [f"conversion {what}, in {_cases(cases)}" for what, cases in alike.items()]
         if names:
-            listed = ", ".join(f"{kind} {case}" for kind, case in names)
-            self.problems.append(f"{len(names)} of the conversion's cases changed: {listed}")
+            self.problems.append(f"{len(names)} of the conversion's cases changed")
 
     def ours(self, old: ContractResult, new: ContractResult) -> None:
         """Our conversion against SGLang's: differences that are not listed."""
         self.row("ours against it", *(_unlisted(result) for result in (old, new)))
-        self.problems += [f"ours against it: {one}" for one in new.problems if one not in old.problems]
+        before, after = ({test.name for test in result.tests if test.outcome == "failed"} for result in (old, new))
+        if worse := [test.name for test in new.tests if test.name in after - before]:
+            self.problems.append(f"ours against it: not as listed any more: {_cases(worse)}")
+        told = "\n".join(test.text for test in new.tests).splitlines()
+        loose = [one for one in new.problems if one not in old.problems and one not in told]
+        self.problems += [f"ours against it: {one}" for one in loose]
 
     def cells(self, old: Verdict, new: Verdict) -> None:
         """The cells of a run: each that passed must pass. Turns and tokens are sampled and differ from run to run."""
@@ -183,6 +195,10 @@ def _counted(result: ContractResult) -> str:
     if not result.tests:
         return f"{result.outcome.value}, no test ran"
     return f"{result.counts.passed} of {result.counts.collected} passed"
+
+
+def _cases(names: Collection[str]) -> str:
+    return f"{len(names)} case{'s' if len(names) > 1 else ''}: {', '.join(names)}"
 
 
 def _unlisted(result: ContractResult) -> str:

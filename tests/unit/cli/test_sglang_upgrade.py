@@ -215,7 +215,7 @@ def test_a_changed_conversion_and_a_failing_cell_are_named_and_no_pin_is_offered
     machine.choice, machine.outcome = "auto", Outcome.HARD
     assert command.upgrade("0.5.24", [], timeout=60) is ExitCode.VERIFICATION_FAILED
     said = capsys.readouterr().out
-    assert 'conversion request choice-any: tool_choice: "required" -> "auto"' in said
+    assert 'conversion tool_choice: "required" -> "auto", in 1 case: request choice-any' in said
     assert "cell qwen3/v1-openai/baseline: pass -> hard" in said
     assert "to move the pins" not in said
 
@@ -236,3 +236,16 @@ def test_an_interruption_writes_what_there_is_and_ends_with_130(machine: Machine
     assert command.upgrade("0.5.24", [], timeout=60) is ExitCode.INTERRUPTED
     assert result(machine)["broken"] == ["cells: the run on e:old ended with 130"]
     assert load_settings().engine_image is None
+
+
+def test_what_was_found_is_kept_when_something_unforeseen_ends_it(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(variables: Sequence[str]) -> ExitCode:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(command, "e2e", broken)
+    with pytest.raises(RuntimeError):
+        command.upgrade("0.5.24", [], timeout=60)
+    assert result(machine)["broken"] == ["all that comes after: RuntimeError a bug"]
+    assert result(machine)["rows"][3]["new"] == "1 of 1 passed"

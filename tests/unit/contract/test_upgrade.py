@@ -113,8 +113,8 @@ def test_two_of_the_same_differ_in_nothing_and_nothing_speaks_against_it() -> No
         ),
         pytest.param(
             lambda to: to.conversion(197, [CHANGE]),
-            'conversion request choice-any: tool_choice: "required" -> "auto"',
-            "1 of the conversion's cases changed: request choice-any",
+            'conversion tool_choice: "required" -> "auto", in 1 case: request choice-any',
+            "1 of the conversion's cases changed",
             id="a case that is converted differently",
         ),
         pytest.param(
@@ -183,6 +183,16 @@ def test_what_could_not_be_checked_is_neither_a_pass_nor_against_the_version(act
     assert (result.problems, result.exit_code) == ((), ExitCode.INFRASTRUCTURE)
     assert result.broken
     assert f"- {result.broken[0]}" in markdown(result)
+
+
+def test_what_changed_alike_is_one_line_that_names_its_cases() -> None:
+    alike = [Change("request", name, f"tools[{at}].strict", True, "(absent)") for name in "ab" for at in (0, 1)]
+    result = upgrade(lambda to: to.conversion(197, [*alike, Change("reply", "c", "id", 1, 2)]))
+    assert result.changed == (
+        "conversion tools[*].strict: true -> (absent), in 2 cases: request a, request b",
+        "conversion id: 1 -> 2, in 1 case: reply c",
+    )
+    assert result.problems == ("3 of the conversion's cases changed",)
 
 
 def test_the_table_has_a_row_for_each_check_and_marks_what_differs() -> None:
