@@ -141,7 +141,7 @@ class Findings:
         )
         alike: dict[str, dict[str, None]] = {}
         for change in changes:
-            what = f"{_INDEX.sub('[*]', change.path)}: {shown(change.old)} -> {shown(change.new)}"
+            what = f"{_INDEX.sub('[*]', change.path)}: {shown(change.old, change.new)}"
             alike.setdefault(what, {})[f"{change.kind} {change.case}"] = None
         self.changed += [f"conversion {what}, in {_cases(cases)}" for what, cases in alike.items()]
         if names:

@@ -26,6 +26,8 @@ _SECONDS = 900.0
 """Importing SGLang takes about ten seconds on a quiet machine; this only ends a hang."""
 
 _REMOVE_SECONDS = 60.0
+_SHOWN = 160
+"""Characters of a value that are shown."""
 
 
 class Side(StrEnum):
@@ -84,13 +86,17 @@ class Change:
     new: Any
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.case}: {self.path}: {shown(self.old)} -> {shown(self.new)}"
+        return f"{self.kind} {self.case}: {self.path}: {shown(self.old, self.new)}"
 
 
-def shown(value: Any) -> str:
-    """A value in one line."""
-    text = value if value == ABSENT else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 160 else f"{text[:159]}…"
+def shown(old: Any, new: Any) -> str:
+    """`old -> new` in one line; of long values only what is around their first difference."""
+    texts = [value if value == ABSENT else json.dumps(value, ensure_ascii=False) for value in (old, new)]
+    if max(map(len, texts)) > _SHOWN:
+        alike = next((at for at, (one, two) in enumerate(zip(*texts, strict=False)) if one != two), 0)
+        start = max(0, alike - _SHOWN // 4)
+        texts = [f"{'…' * bool(start)}{text[start : start + _SHOWN]}" for text in texts]
+    return " -> ".join(texts)
 
 
 def record(side: Side, image: str, run_id: str, *, env: Mapping[str, str], execute: Run = run) -> Recording:

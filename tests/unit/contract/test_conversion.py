@@ -13,7 +13,7 @@ from runner.base.errors import ConfigurationError, InfrastructureError
 from runner.contract.conversion import gate, listed, replies, requests
 from runner.contract.conversion.differences import Difference, compare
 from runner.contract.conversion.judge import Listed, among, judge
-from runner.contract.conversion.recording import Outcome, Recording, Side, changes, read, record, write
+from runner.contract.conversion.recording import Outcome, Recording, Side, changes, read, record, shown, write
 from runner.contract.result import ContractOutcome, ContractResult
 from runner.ground.shell import Result
 
@@ -100,6 +100,15 @@ OLD = recording(plain={"stream": False}, bad="no model", gone={})
 )
 def test_what_changed_between_two_recordings_is_named(cases: Json, expected: list[str]) -> None:
     assert [str(change) for change in changes(OLD, recording(version="0.5.24", **cases))] == expected
+
+
+def test_of_long_values_the_place_is_shown_where_they_part() -> None:
+    same = "x" * 500
+    text = shown(f"{same} role is wrong", f"{same} type is wrong")
+    assert text.startswith("…x")
+    assert "role is wrong" in text
+    assert "type is wrong" in text
+    assert len(text) < 200
 
 
 def test_two_sides_are_no_two_versions() -> None:
