@@ -79,4 +79,4 @@ FORMS: Mapping[str, Form] = MappingProxyType(
     }
 )
 """By the name of the token-in-token-out family. The token that ends a turn is always a boundary: what a joint writes
-behind it was not sampled, and belongs to no assistant. DeepSeek V3.2 is not among them: nothing here is driven on it."""
+behind it was not sampled, and belongs to no assistant. DeepSeek V3.2 is not among them: nothing is driven on it."""

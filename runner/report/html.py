@@ -106,7 +106,12 @@ def matrix(plan: Plan, verdict: Verdict) -> list[Row]:
     """Families x scenarios down, lanes across, in plan order; cells of a shard that is missing are at the end."""
     found = {(cell.family, cell.scenario, cell.lane): cell for cell in verdict.cells}
     leases = {lease.family: lease for lease in plan.leases}
-    keys = dict.fromkeys((cell.family, cell.scenario) for cell in [*plan.cells, *verdict.cells])
+    keys = dict.fromkeys(
+        [
+            *((cell.family, cell.scenario) for cell in plan.cells),
+            *((cell.family, cell.scenario) for cell in verdict.cells),
+        ]
+    )
     return [
         Row(family, scenario, _lease_note(leases.get(family)), [found.get((family, scenario, lane)) for lane in Lane])
         for family, scenario in keys
