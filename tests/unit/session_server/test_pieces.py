@@ -93,6 +93,15 @@ def test_ascii_text_does_not_go_through_the_pipeline() -> None:
     assert asked == ["\nnaïve"]
 
 
+def test_of_two_added_tokens_the_longer_one_is_found() -> None:
+    tokenizer = split_by(QWEN)
+    tokenizer.add_tokens([AddedToken("<t", normalized=False), AddedToken("<tool", normalized=False)])
+    pieces = Pieces.of(tokenizer, encoder(tokenizer))
+    assert pieces is not None
+    for text in ("<tool_call>", "<tool", "<tool_", "<to", "a<t<tool<tool_call>b"):
+        assert pieces.encode(text) == encoder(tokenizer)(text)
+
+
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("session_server.tito.pieces._REMEMBERED", 8)
     tokenizer = split_by(QWEN)

@@ -186,6 +186,25 @@ def test_every_place_of_a_splice(splice: bytes) -> None:
         assert outcome(lambda body: life.replays.parse(life.session, body), raw) == outcome(parse_chat, raw), raw
 
 
+def test_a_list_that_is_closed_and_opened_again_is_no_continuation() -> None:
+    life = Life.fresh()
+    assert life.ask(FIRST) is not None
+    assert SECOND.count(b'"},{"') == 3
+    start = SECOND.rindex(b'"},{"')
+    assert life.ask(SECOND[:start] + b'"}],[{"' + SECOND[start + 5 :]) is None
+
+
+def test_a_deeper_match_beside_the_turn_before_is_found() -> None:
+    life = Life.fresh()
+    histories = [[USER], [USER, SAID, USER], [USER, SAID, USER, SAID, USER]]
+    for said in (*histories, *histories[:2], [*histories[2], SAID, USER]):
+        assert life.ask(body({}, said, {}, COMPACT)) is not None
+    tip = life.session.state.tip
+    assert tip is not None
+    assert [turn.seq for turn in tip.path()] == [0, 1, 2, 5]
+    assert life.short == 4
+
+
 def test_a_conversation_is_read_and_written_piece_by_piece() -> None:
     life = Life.fresh()
     said = [SYSTEM, USER]
