@@ -23,7 +23,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def process(faults: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+def process(faults: str, **more: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     port = free_port()
     environment = {
         **os.environ,
@@ -31,6 +31,7 @@ def process(faults: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
         "SCRIPTED_ENGINE_MODEL": str(MODEL),
         "SCRIPTED_ENGINE_PORT": str(port),
         "SCRIPTED_ENGINE_FAULTS": faults,
+        **more,
     }
     child = subprocess.Popen(
         [sys.executable, "-m", "scripted_engine"], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
@@ -64,3 +65,20 @@ def test_faults_that_do_not_exist_end_the_start() -> None:
         assert child.wait(timeout=60) == 1
         assert child.stderr is not None
         assert b"explode" in child.stderr.read()
+
+
+def test_a_fault_of_one_family_is_in_its_engine_alone() -> None:
+    fault = '[{"kind": "status", "value": 418, "times": null, "family": "glm47"}]'
+    answers = {}
+    for family in ("glm47", "qwen3"):
+        with process(fault, FAMILY=family) as (_, url):
+            assert healthy(url)
+            answers[family] = httpx.post(f"{url}/v1/chat/completions", json={"messages": [], "input_ids": [1]})
+    assert {family: answer.status_code for family, answer in answers.items()} == {"glm47": 418, "qwen3": 200}
+
+
+def test_a_family_without_a_model_directory_ends_the_start_by_name() -> None:
+    with process("[]", FAMILY="klingon", SCRIPTED_ENGINE_MODEL="") as (child, _):
+        assert child.wait(timeout=60) == 1
+        assert child.stderr is not None
+        assert b"no model directory /models/klingon" in child.stderr.read()
