@@ -25,6 +25,7 @@ from runner.agents.session import Refused, SessionClient
 from runner.agents.transcript import Kept, Unseen
 from runner.agents.turns import Request, Turns
 from runner.base.errors import VerificationError
+from runner.base.events import RetryEvent
 from runner.base.terms import WireFormat
 
 BUSY: Final = 409
@@ -220,7 +221,15 @@ def _body(talk: Conversation, choice: Choice, stream: bool) -> JsonObject:
 def _unseen(talk: Conversation, *, recorded: bool, kept: Kept | None) -> None:
     done = talk.scene.transcript.turns
     messages = list(talk.history)
-    talk.scene.transcript.unseen.append(Unseen(len(done) + 1, parent(messages, done), messages, recorded, kept))
+    left = Unseen(len(done) + 1, parent(messages, done), messages, recorded, kept)
+    talk.scene.transcript.unseen.append(left)
+    # the turn is asked for again: progress, which a cell that waits for its turns alone would take for a stall
+    settings = talk.scene.settings
+    attempt = sum(unseen.turn == left.turn for unseen in talk.scene.transcript.unseen)
+    cause = "reply_lost" if recorded else "left_waiting"
+    talk.scene.emit(
+        RetryEvent(cell=str(settings.cell), sample=settings.sample, turn=left.turn, cause=cause, attempt=attempt)
+    )
 
 
 def _amend(talk: Conversation, *, kept: Kept, budget: int | None = None) -> None:
