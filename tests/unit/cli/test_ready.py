@@ -82,7 +82,7 @@ def test_a_name_that_the_network_does_not_know_is_unreachable() -> None:
 def test_a_server_that_answers_is_not_given_up_as_unreachable() -> None:
     answers: Sequence[tuple[int, str]] = [(503, "loading")] * 12 + [(200, "")]
     with served(_app(*answers)) as base:
-        assert len(_prove(base, 60.0, unreachable=5.0)) == 1
+        assert len(_prove(base, 60.0, unreachable=0.1)) == 1
 
 
 def test_a_server_without_that_route_is_asked_for_a_completion() -> None:
