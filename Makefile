@@ -82,8 +82,7 @@ contract-kit: venv ## SGLang's own Anthropic kit, live against the engine image
 contract-conversion: venv ## our Anthropic conversion against the one installed in the engine image, case by case
 	@exec $(PY) -m runner contract conversion
 
-sglang-upgrade: venv ## another SGLang beside the pinned one, as a table: make sglang-upgrade VERSION=0.5.24
-	@command -v .venv/bin/uv >/dev/null || $(PY) -m pip install --quiet uv
+sglang-upgrade: venv-dev ## another SGLang beside the pinned one, as a table: make sglang-upgrade VERSION=0.5.24
 	@exec $(PY) -m runner sglang-upgrade "$(VERSION)"
 
 up: venv ## the environment for a person: URLs and a curl line

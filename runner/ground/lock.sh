@@ -2,7 +2,7 @@
 # Pins all dependencies again, with hashes: requirements.lock (what runs) and requirements-dev.lock (and what tests it).
 set -eu
 cd "$(dirname "$0")/../.."
-command -v .venv/bin/uv >/dev/null || .venv/bin/python -m pip install --quiet uv
+
 compile() {
     .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
         --no-header --no-emit-index-url --no-annotate "$@"
