@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from runner.base.events import PhaseEvent
 from runner.base.terms import Lane, Outcome
@@ -68,32 +68,28 @@ def html(
     """
     driven = [cell for cell in verdict.cells if cell.outcome is not Outcome.NOT_APPLICABLE]
     charts = [lease_chart(lease, [c for c in driven if c.family == lease.family]) for lease in verdict.leases]
-    return (
-        _environment()
-        .get_template("report.html.jinja")
-        .render(
-            plan=plan,
-            verdict=verdict,
-            headline=headline(verdict),
-            lanes=list(Lane),
-            rows=matrix(plan, verdict),
-            cells=sorted(driven, key=lambda cell: (not cell.failed, cell.outcome is Outcome.PASS)),
-            left_out=[cell for cell in verdict.cells if cell.outcome is Outcome.NOT_APPLICABLE],
-            bad=len(bad_cells(verdict)),
-            whole=around(cell.wall for cell in driven),
-            planned={str(cell.id): cell for cell in plan.cells},
-            expected=EXPECTED,
-            marked=marked,
-            parted=parted,
-            grouped=grouped,
-            session=lambda cell, sample: (sessions or {}).get((cell.cell, sample.index), Session()),
-            turn_bars=turn_bars,
-            concerns=concerns,
-            charts=[chart for chart in charts if chart],
-            phases=[phase for phase in phases if phase.seconds is not None],
-            engines=[(lease.family, facts_of(verdict, lease.family)) for lease in verdict.leases],
-            most=MOST_FINDINGS,
-        )
+    return _PAGES["report.html.jinja"].render(
+        plan=plan,
+        verdict=verdict,
+        headline=headline(verdict),
+        lanes=list(Lane),
+        rows=matrix(plan, verdict),
+        cells=sorted(driven, key=lambda cell: (not cell.failed, cell.outcome is Outcome.PASS)),
+        left_out=[cell for cell in verdict.cells if cell.outcome is Outcome.NOT_APPLICABLE],
+        bad=len(bad_cells(verdict)),
+        whole=around(cell.wall for cell in driven),
+        planned={str(cell.id): cell for cell in plan.cells},
+        expected=EXPECTED,
+        marked=marked,
+        parted=parted,
+        grouped=grouped,
+        session=lambda cell, sample: (sessions or {}).get((cell.cell, sample.index), Session()),
+        turn_bars=turn_bars,
+        concerns=concerns,
+        charts=[chart for chart in charts if chart],
+        phases=[phase for phase in phases if phase.seconds is not None],
+        engines=[(lease.family, facts_of(verdict, lease.family)) for lease in verdict.leases],
+        most=MOST_FINDINGS,
     )
 
 
@@ -153,9 +149,10 @@ def concerns(sample: SampleVerdict, turn: int) -> str:
     return worst([(finding.turn, finding.severity.value) for finding in sample.findings], turn)
 
 
-def _environment() -> Environment:
+def _pages() -> dict[str, Template]:
     environment = Environment(
         loader=PackageLoader("runner.report", "."),
+        auto_reload=False,
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -172,7 +169,11 @@ def _environment() -> Environment:
         anchor=anchor,
         count=lambda number: f"{number:,}".replace(",", "\u202f"),
     )
-    return environment
+    return {name: environment.get_template(name) for name in environment.list_templates(extensions=["jinja"])}
+
+
+_PAGES = _pages()
+"""Template by name, read with the code: a page is written at the end of a long run, and must fit what runs then."""
 
 
 def _lease_note(lease: PlannedLease | None) -> str:
