@@ -170,8 +170,11 @@ def test_a_lease_whose_engine_dies_is_created_once_more_and_the_pass_is_marked(
     assert not left(run_id)
 
 
-def test_an_engine_that_is_killed_for_memory_is_told_as_that(start: Start, left: Callable[[str], Left]) -> None:
-    ended = start(TITO_ENGINE_MEMORY="24m").end()
+def test_an_engine_that_is_killed_for_memory_is_told_as_that(
+    start: Start, faulty: Faulty, left: Callable[[str], Left]
+) -> None:
+    image = faulty([{"kind": "hoard", "turn": 2}])
+    ended = start(ENGINE_IMAGE=image, TITO_ENGINE_MEMORY="256m", SAMPLES="1", CYCLES="1").end()
     assert ended.code == 3, ended.stdout + ended.stderr
     assert ended.cell(CELL)["outcome"] == "infra"
     assert "killed for memory (OOM)" in ended.stderr

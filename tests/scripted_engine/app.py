@@ -128,6 +128,10 @@ async def _body(request: Request) -> dict[str, Any]:
 
 async def _before(kinds: dict[Kind, Fault]) -> Response | None:
     """Faults that come before any token."""
+    if Kind.HOARD in kinds:
+        value = kinds[Kind.HOARD].value
+        _hoard = bytearray(b"\1") * (1024 if value is None else int(value)) * 2**20
+        os._exit(1)
     if Kind.DIE in kinds:
         os._exit(1)
     if Kind.HANG in kinds:

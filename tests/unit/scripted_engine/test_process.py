@@ -50,8 +50,9 @@ def healthy(url: str) -> bool:
     return httpx.get(f"{url}/health").status_code == 200
 
 
-def test_faults_come_from_the_environment_and_die_ends_the_process() -> None:
-    with process('[{"kind": "die", "turn": 2}]') as (child, url):
+@pytest.mark.parametrize("fault", ['{"kind": "die", "turn": 2}', '{"kind": "hoard", "turn": 2, "value": 1}'])
+def test_faults_come_from_the_environment_and_end_the_process(fault: str) -> None:
+    with process(f"[{fault}]") as (child, url):
         assert healthy(url)
         body = {"messages": [], "input_ids": [1]}
         assert httpx.post(f"{url}/v1/chat/completions", json=body).status_code == 200
