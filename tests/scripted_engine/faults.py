@@ -48,7 +48,7 @@ class Kind(StrEnum):
     DIE = "die"
     """The process ends without a word."""
     HOARD = "hoard"
-    """The process takes memory until the kernel ends it: `value` MiB at most (default 1024), then it dies as in `die`."""
+    """The process takes memory until the kernel ends it: `value` MiB at most (1024), then it dies as in `die`."""
     NO_META_INFO = "no_meta_info"
     """The engine does not know `return_meta_info`: no meta_info in the reply."""
     NO_TOKEN_IDS = "no_token_ids"
