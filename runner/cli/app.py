@@ -273,6 +273,11 @@ def main() -> None:
     except RunnerError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        print(f"error: a file could not be read or written: {error}", file=sys.stderr)
+        sys.exit(ExitCode.INFRASTRUCTURE)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(ExitCode.INTERRUPTED)

@@ -110,7 +110,17 @@ def load_run(run: Path) -> tuple[Plan, Verdict]:
 
 def judged(run: Path, plan: Plan, ledgers: Mapping[str, Sequence[Ledger]]) -> Verdict:
     """The verdict on these ledgers, with what the directory `run` says beside them: engines, and how to run again."""
-    return located(run, plan, _with_engines(run, plan, decide(plan, ledgers)))
+    verdict = with_problems(decide(plan, ledgers), _silent(plan, ledgers))
+    return located(run, plan, _with_engines(run, plan, verdict))
+
+
+def _silent(plan: Plan, ledgers: Mapping[str, Sequence[Ledger]]) -> list[str]:
+    """Leases whose own ledger is not there: what broke underneath them would stand in it, so its absence is no news."""
+    return [
+        f"leases/{lease.family}/ledger.jsonl is missing: whether the ground of {lease.family} held cannot be told"
+        for lease in plan.leases
+        if not ledgers.get(lease_cell(lease.family))
+    ]
 
 
 def _with_engines(run: Path, plan: Plan, verdict: Verdict) -> Verdict:

@@ -154,6 +154,20 @@ def test_what_contradicts_itself_is_refused(
         prepare_plan(run_id="run", now=NOW, versions={})
 
 
+def test_artifacts_that_cannot_be_written_are_wrong_usage(
+    command: list[str], urls: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    artifacts = tmp_path / "file"
+    done = subprocess.run(
+        [*command, "e2e"], env=environment(artifacts, **urls), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "ARTIFACTS=" in done.stderr
+    assert "cannot be written" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_a_lane_without_its_server_is_planned_as_not_applicable(monkeypatch: pytest.MonkeyPatch) -> None:
     """And a family without a micro model can be verified: the model is whoever runs the servers' business."""
     variables = {"SESSION_V1_URL": "http://s:8080/", "TOKENIZER": str(MODEL), "FAMILY": "qwen35"}

@@ -75,7 +75,20 @@ def test_what_was_found_out_about_an_engine_is_in_the_verdict_and_decides_nothin
     assert verdict.model_copy(update={"engines": []}) == without
 
 
+def test_a_lease_without_its_ledger_is_incomplete_never_silence(world: World, tmp_path: Path) -> None:
+    """What broke underneath stands in it: a run that lost it must not look as if nothing did."""
+    world.records["lease:qwen3"] = []
+    world.save(tmp_path)
+    _, whole = load_run(tmp_path)
+    assert whole.exit_code is ExitCode.OK
+    (tmp_path / "leases/qwen3/ledger.jsonl").unlink()
+    _, verdict = load_run(tmp_path)
+    assert verdict.exit_code is ExitCode.INCOMPLETE
+    assert verdict.problems == ["leases/qwen3/ledger.jsonl is missing: whether the ground of qwen3 held cannot be told"]
+
+
 def test_engine_facts_that_cannot_be_read_make_the_run_incomplete(world: World, tmp_path: Path) -> None:
+    world.records["lease:qwen3"] = []
     world.save(tmp_path)
     path = engine_path(tmp_path, "qwen3")
     path.parent.mkdir(parents=True, exist_ok=True)
