@@ -62,16 +62,16 @@ plan: venv ## what `make e2e` would run, without starting anything
 	@exec $(PY) -m runner plan
 
 gate: venv ## judge recorded artifacts again: make gate RUN=artifacts/<run id>
-	@exec $(PY) -m runner gate "$(RUN)"
+	@exec $(PY) -m runner gate "$(or $(RUN),$(error RUN=artifacts/<run id> is missing))"
 
 replay: venv ## oracle and gate again on recorded artifacts, without containers: make replay RUN=artifacts/<run id>
-	@exec $(PY) -m runner replay "$(RUN)"
+	@exec $(PY) -m runner replay "$(or $(RUN),$(error RUN=artifacts/<run id> is missing))"
 
 merge: venv ## one verdict of the artifacts of many shards: make merge OUT=artifacts/<name> RUNS="<run> <run>"
-	@exec $(PY) -m runner merge "$(OUT)" $(RUNS)
+	@exec $(PY) -m runner merge "$(or $(OUT),$(error OUT=artifacts/<name> is missing))" $(RUNS)
 
 repro: venv ## one recorded cell again: make repro RUN=artifacts/<run id> CELL=qwen3/v2-anthropic/baseline
-	@exec $(PY) -m runner repro "$(RUN)" "$(CELL)"
+	@exec $(PY) -m runner repro "$(or $(RUN),$(error RUN=artifacts/<run id> is missing))" "$(or $(CELL),$(error CELL=<family>/<lane>/<scenario> is missing))"
 
 contract: venv-dev ## SGLang's own conversion tests from a checkout: make contract SGLANG_SOURCE_ROOT=<checkout>
 	@exec $(PY) -m runner contract sglang
@@ -83,7 +83,7 @@ contract-conversion: venv ## our Anthropic conversion against the one installed 
 	@exec $(PY) -m runner contract conversion
 
 sglang-upgrade: venv-dev ## another SGLang beside the pinned one, as a table: make sglang-upgrade VERSION=0.5.24
-	@exec $(PY) -m runner sglang-upgrade "$(VERSION)"
+	@exec $(PY) -m runner sglang-upgrade "$(or $(VERSION),$(error VERSION=<version of SGLang> is missing))"
 
 up: venv ## the environment for a person: URLs and a curl line
 	@exec $(PY) -m runner up
