@@ -259,18 +259,6 @@ Body = (
 )
 """What stands between header and trailer."""
 
-LedgerRecord = (
-    Header
-    | SampleRecord
-    | VerificationErrorRecord
-    | InfraRecord
-    | RecreatedRecord
-    | AttemptRecord
-    | FaultRecord
-    | NoteRecord
-    | RedactedRecord
-    | PhaseRecord
-    | Trailer
-)
+LedgerRecord = Header | Body | Trailer
 
 RECORD_ADAPTER: TypeAdapter[LedgerRecord] = TypeAdapter(Annotated[LedgerRecord, Field(discriminator="kind")])
