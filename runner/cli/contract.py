@@ -110,7 +110,7 @@ def check_sglang(
     accept_drift: bool,
 ) -> ExitCode:
     """Run the gate and write its artifacts. 1 where it failed; without a checkout 0 here and 1 in CI."""
-    from runner.base.settings import load_settings
+    from runner.base.reading import load_settings
     from runner.contract.checkout import TEST_FILES
     from runner.contract.result import write_result
     from runner.contract.sglang import Order, check, unset

@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from runner.base.events import Emit, PhaseEvent
-from runner.base.settings import Settings, load_settings
+from runner.base.reading import load_settings
+from runner.base.settings import Settings
 from runner.base.terms import ExitCode
 from runner.cli.stacks import ROOT
 from runner.contract.conversion import gate, recording

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from runner.base.settings import load_settings
+from runner.base.reading import load_settings
 from runner.base.terms import ExitCode
 from runner.cli.stacks import IMAGES, ROOT
 from runner.cli.variables import apply

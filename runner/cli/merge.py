@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from runner.base.errors import ConfigurationError
-from runner.base.settings import load_settings
+from runner.base.reading import load_settings
 from runner.base.terms import ExitCode
 from runner.plan.model import Plan
 from runner.report.write import write_plan, write_reports

@@ -13,7 +13,7 @@ import docker
 
 from runner.base.errors import ConfigurationError, InfrastructureError
 from runner.base.events import NoteEvent
-from runner.base.settings import load_settings
+from runner.base.reading import load_settings
 from runner.base.terms import ExitCode
 from runner.cli.stacks import ROOT
 from runner.cli.variables import apply

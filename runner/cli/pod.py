@@ -9,7 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from runner.base.errors import ConfigurationError
-from runner.base.settings import EngineKind, load_settings
+from runner.base.reading import load_settings
+from runner.base.settings import EngineKind
 from runner.base.terms import ExitCode
 from runner.cli.job import conduct
 from runner.cli.running import verify_running

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from runner import __version__
 from runner.base.errors import ConfigurationError
-from runner.base.settings import Settings, load_settings
+from runner.base.reading import load_settings
+from runner.base.settings import Settings
 from runner.base.terms import ExitCode
 from runner.cli.job import conduct
 from runner.cli.record import plan_again, recorded_cell

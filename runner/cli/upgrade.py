@@ -14,7 +14,8 @@ from importlib import import_module
 from pathlib import Path
 
 from runner.base.errors import ConfigurationError, InfrastructureError
-from runner.base.settings import EngineKind, Settings, load_settings
+from runner.base.reading import load_settings
+from runner.base.settings import EngineKind, Settings
 from runner.base.terms import ExitCode
 from runner.cli.e2e import e2e
 from runner.cli.gates import Bench, bench, record_side, run_kit

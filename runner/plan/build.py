@@ -14,7 +14,8 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 
 from runner.base.errors import ConfigurationError
-from runner.base.settings import OnInfra, Settings, read_settings
+from runner.base.reading import read_settings
+from runner.base.settings import OnInfra, Settings
 from runner.base.terms import CellId, Lane, ServerVersion, WireFormat
 from runner.base.values import ALL
 from runner.plan.expected import balanced, lease_seconds

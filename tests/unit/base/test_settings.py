@@ -7,15 +7,8 @@ from pathlib import Path
 import pytest
 
 from runner.base.errors import ConfigurationError
-from runner.base.settings import (
-    EngineKind,
-    Settings,
-    describe,
-    describe_markdown,
-    load_settings,
-    read_settings,
-    variables,
-)
+from runner.base.reading import load_settings, read_settings
+from runner.base.settings import EngineKind, Settings, describe, describe_markdown, variables
 from runner.base.terms import CellId, ExitCode, Lane
 
 

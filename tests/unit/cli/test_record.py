@@ -12,7 +12,7 @@ import pytest
 from docker.errors import ImageNotFound
 
 from runner.base.errors import ConfigurationError, InfrastructureError
-from runner.base.settings import load_settings
+from runner.base.reading import load_settings
 from runner.cli.record import Record, RecordedImage, plan_again
 from runner.cli.repeat import present
 from runner.cli.repro import _refuse_changes

@@ -168,6 +168,25 @@ def test_artifacts_that_cannot_be_written_are_wrong_usage(
     assert "Traceback" not in done.stderr
 
 
+def test_a_report_that_cannot_be_written_is_said_in_one_line(command: list[str], tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("in the way")
+    plan = subprocess.run([*command, "plan"], env=environment(tmp_path), capture_output=True, text=True, check=True)
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "plan.json").write_text(plan.stdout)
+    done = subprocess.run(
+        [*command, "replay", str(run), "--out", str(taken)],
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 3, done.stderr
+    assert f"error: a file could not be read or written: [Errno 17] File exists: '{taken}'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_a_lane_without_its_server_is_planned_as_not_applicable(monkeypatch: pytest.MonkeyPatch) -> None:
     """And a family without a micro model can be verified: the model is whoever runs the servers' business."""
     variables = {"SESSION_V1_URL": "http://s:8080/", "TOKENIZER": str(MODEL), "FAMILY": "qwen35"}

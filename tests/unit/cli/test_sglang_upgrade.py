@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from runner.base.errors import ConfigurationError, InfrastructureError
-from runner.base.settings import load_settings
+from runner.base.reading import load_settings
 from runner.base.terms import ExitCode, Lane, Outcome
 from runner.cli import upgrade as command
 from runner.cli.gates import Bench

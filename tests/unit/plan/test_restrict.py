@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from runner.base.errors import ConfigurationError
-from runner.base.settings import load_settings
+from runner.base.reading import load_settings
 from runner.base.terms import Lane, Outcome, Role
 from runner.plan.build import prepare_plan
 from runner.plan.model import Plan, PlannedCell, SystemExpectation
