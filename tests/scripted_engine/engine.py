@@ -99,6 +99,8 @@ class ScriptedEngine:
             said = Answer(said.topic, "I would rather talk about something else.")
         sampled = self._sample(said, prompt, body, kinds)
         message = self.dialect.parse(sampled.text, names, calls_allowed=bool(names) and choice != "none")
+        if Kind.EATEN in kinds and message.get("reasoning_content"):
+            message["reasoning_content"] = message["reasoning_content"].strip()
         reason = sampled.reason
         if message.get("tool_calls"):
             reason = "tool_calls" if reason == "stop" else reason
@@ -107,7 +109,7 @@ class ScriptedEngine:
         cached = _common(session.last_ids, prompt)
         session.last_ids = [*prompt, *sampled.ids]
         identity = uuid.uuid4().hex
-        entries = self._entries(prompt, sampled.ids, with_none=Kind.LOGPROBS in kinds)
+        entries = self._entries(prompt, sampled.ids, kinds)
         read = len(prompt) + 7 if Kind.OWN_PROMPT in kinds else len(prompt)
         meta = {
             "id": identity,
@@ -166,7 +168,7 @@ class ScriptedEngine:
             variation = body["seed"]
         elif body.get("temperature") == 0 and Kind.RESTLESS not in kinds:
             variation = 0
-        thought = said.thought(variation)
+        thought = f"  {said.thought(variation)}  " if Kind.PADDED in kinds else said.thought(variation)
         text = self.dialect.write(said, thought)
         end = self.tokenizer.token_to_id(self.dialect.end(said))
         ids = [*self._tokens(text, text.index(thought), len(thought)), end]
@@ -198,10 +200,13 @@ class ScriptedEngine:
     def _encode(self, text: str) -> list[int]:
         return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
 
-    def _entries(self, prompt: list[int], ids: list[int], with_none: bool) -> list[list[Any]]:
+    def _entries(self, prompt: list[int], ids: list[int], kinds: dict[Kind, Fault]) -> list[list[Any]]:
         before = [prompt[-1], *ids]
         entries: list[list[Any]] = [[_logprob(before[at], token_id), token_id, None] for at, token_id in enumerate(ids)]
-        if with_none:
+        seeded = kinds.get(Kind.SEEDED)
+        if seeded is not None and seeded.value is not None:
+            entries = [[-seeded.value, token_id, None] for token_id in ids]
+        if Kind.LOGPROBS in kinds:
             entries[len(entries) // 2][0] = None
         return entries
 

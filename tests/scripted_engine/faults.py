@@ -58,9 +58,16 @@ class Kind(StrEnum):
     NO_SCORING = "no_scoring"
     """`/generate` refuses to score without generating. Engine-wide: `turn` and `session` mean nothing."""
     SEEDED = "seeded"
-    """No fault but a mode: the seed, and nothing else, picks the wording of a sampled text."""
+    """No fault but a mode: the seed, and nothing else, picks the wording of a sampled text.
+
+    `value`, where given, is how improbable each of its tokens is said to be, as a negated log-prob.
+    """
     RESTLESS = "restless"
     """Temperature 0 is sampled like any other temperature."""
+    PADDED = "padded"
+    """No fault but a mode: the thinking is sampled with two spaces at each of its edges."""
+    EATEN = "eaten"
+    """The reasoning parser eats the white space at the edges of the thinking."""
 
 
 @dataclass

@@ -186,6 +186,11 @@ def test_each_fault_of_a_reply_does_what_it_says(url: str, engine: ScriptedEngin
     assert dropped["meta_info"]["completion_tokens"] == len(dropped["entries"])
     assert dropped["message"]["tool_calls"], "the text is that of all tokens"
     assert told(with_fault(Kind.SWAP_TOKEN))["message"]["tool_calls"]
+    padded = told(with_fault(Kind.PADDED))["message"]["reasoning_content"]
+    assert padded.startswith("\n  ")
+    assert padded.endswith("  \n")
+    eaten = told(with_fault(Kind.EATEN))["message"]["reasoning_content"]
+    assert eaten == eaten.strip()
     assert with_fault(Kind.STATUS).status_code == 500
     assert with_fault(Kind.STATUS, value=503).status_code == 503
     with pytest.raises(json.JSONDecodeError):
