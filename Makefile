@@ -7,17 +7,11 @@ SHELL := /bin/sh
 PY := .venv/bin/python
 PYTEST := $(PY) -m pytest
 
-.PHONY: help e2e soak matrix test test-unit test-container test-e2e check bench doctor plan gate replay merge repro up down sweep settings images micro-model lock clean
+.PHONY: help e2e e2e-miles soak matrix test test-unit test-container test-e2e check bench doctor plan gate replay merge repro up down sweep settings images micro-model lock clean
 .PHONY: venv venv-dev contract contract-kit contract-conversion sglang-upgrade
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-
-venv:
-	@sh runner/ground/venv.sh requirements.lock
-
-venv-dev:
-	@sh runner/ground/venv.sh requirements-dev.lock
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 e2e: venv ## the main job: set up what is missing, run every planned cell, verdict, artifacts, tear down
 	@exec $(PY) -m runner e2e
@@ -102,6 +96,12 @@ images: venv ## build what is missing, and nothing else
 
 micro-model: venv ## train the CPU micro model of FAMILY again (minutes) into images/engine-cpu/models
 	@exec $(PY) -m runner micro-model
+
+venv: ## the virtual environment that every command needs (each makes it by itself)
+	@sh runner/ground/venv.sh requirements.lock
+
+venv-dev: ## the same with what tests and checks need
+	@sh runner/ground/venv.sh requirements-dev.lock
 
 lock: venv-dev ## pin all dependencies again, with hashes
 	@sh runner/ground/lock.sh

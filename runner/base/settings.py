@@ -52,10 +52,29 @@ DEFAULT_TIMEOUT = {EngineKind.CPU: 1800.0, EngineKind.GPU: 5400.0, EngineKind.SC
 DEFAULT_LEASES = {EngineKind.CPU: 1, EngineKind.SCRIPTED: 2}
 """An engine with a model wants the whole CPU; a scripted one hardly any. On GPUs the devices decide."""
 
+MOST_SAMPLES = 1000
+"""Sessions of a cell: hours on a CPU, and a plan of all families and scenarios that still takes seconds to write."""
+MOST_CYCLES = 100
+"""About 500 turns, each with the whole history: far beyond what the engine on the CPU can hold."""
+MOST_WORKERS = 64
+"""Of each version: with engine and runner 130 containers in one network, which has 254 addresses by default."""
+
 
 def _field(default: Any, doc: str, allowed: str, *, shown: str = "", **bounds: Any) -> Any:
     """A variable with its doc. `allowed` is what a wrong value is answered with; `shown` the default in words."""
     return Field(default, description=doc, json_schema_extra={"allowed": allowed, "shown": shown}, **bounds)
+
+
+def _one_or_zero(value: object) -> object:
+    """The value as it is, unless it is another text: pydantic would take *yes* and *off* as well."""
+    if isinstance(value, str) and value not in ("1", "0"):
+        raise ValueError("is neither")
+    return value
+
+
+def counted(most: int) -> str:
+    """What a count that has an upper limit may hold, in words."""
+    return f"a whole number, at least 1 and at most {most}"
 
 
 _SECONDS = "seconds, more than 0"
@@ -93,10 +112,20 @@ class Settings(BaseSettings):
         (), "GPU devices that may be used (ENGINE=gpu).", "device indices, comma separated, each once", shown="all free"
     )
     samples: int | None = _field(
-        None, "Sessions to drive in every cell.", "a whole number, at least 1", shown="the family's: 2 on CPU", ge=1
+        None,
+        "Sessions to drive in every cell.",
+        counted(MOST_SAMPLES),
+        shown="the family's: 2 on CPU",
+        ge=1,
+        le=MOST_SAMPLES,
     )
     cycles: int | None = _field(
-        None, "Cycles of the OpenAI schedule.", "a whole number, at least 1", shown="the family's", ge=1
+        None,
+        "Cycles of the OpenAI schedule.",
+        counted(MOST_CYCLES),
+        shown="the family's",
+        ge=1,
+        le=MOST_CYCLES,
     )
     stream: StreamMode = _field(
         StreamMode.BOTH,
@@ -125,7 +154,9 @@ class Settings(BaseSettings):
         "a path to a Compose file",
         shown="unset",
     )
-    keep: bool = _field(False, "Leave the containers running after the run.", "1 or 0")
+    keep: Annotated[bool, BeforeValidator(_one_or_zero)] = _field(
+        False, "Leave the containers running after the run.", "1 or 0"
+    )
     timeout: float | None = _field(
         None,
         "Seconds for all verification of a lease, once its stack is ready.",
@@ -146,8 +177,9 @@ class Settings(BaseSettings):
     workers: int = _field(
         1,
         "Session-server workers per version, each a container with a port of its own; samples are spread over them.",
-        "a whole number, at least 1",
+        counted(MOST_WORKERS),
         ge=1,
+        le=MOST_WORKERS,
     )
     session_server_port: int | None = _field(
         None,

@@ -17,6 +17,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from runner.base.errors import ConfigurationError
+from runner.base.settings import MOST_CYCLES, MOST_SAMPLES, counted
 from runner.base.terms import CellId, Difference, Lane, Role
 from runner.base.values import ALL
 from runner.plan.model import EngineKind, FailureMode, SystemExpectation
@@ -59,6 +60,8 @@ class _Strict(BaseModel):
 
 
 _Count = Annotated[int, Field(ge=1, description="a whole number, at least 1")]
+_Cycles = Annotated[int, Field(ge=1, le=MOST_CYCLES, description=counted(MOST_CYCLES))]
+_Samples = Annotated[int, Field(ge=1, le=MOST_SAMPLES, description=counted(MOST_SAMPLES))]
 _Seconds = Annotated[float, Field(gt=0, description="seconds, more than 0")]
 _Ratio = Annotated[float, Field(ge=0, le=1, description="a ratio, 0 to 1")]
 _Name = Annotated[str, Field(min_length=1, description="a name")]
@@ -74,6 +77,13 @@ class CountByEngine(_Strict):
     def of(self, engine: EngineKind) -> int:
         """The count for this engine."""
         return self.gpu if engine is EngineKind.GPU else self.cpu
+
+
+class SamplesByEngine(CountByEngine):
+    """Sessions of a cell, on CPU and GPU."""
+
+    cpu: _Samples
+    gpu: _Samples
 
 
 class SecondsByEngine(_Strict):
@@ -115,7 +125,7 @@ class Family(_Strict):
     micro_model: Annotated[bool, Field(description="true or false: a micro model for the CPU exists")]
     append_roles: Annotated[list[_Role], Field(min_length=1, description=f"a list out of {', '.join(Role)}")]
     failure_mode: Annotated[FailureMode, Field(strict=False, description=", ".join(FailureMode))]
-    cycles: _Count
+    cycles: _Cycles
     max_trim_tokens: Annotated[int, Field(ge=0, description="a whole number, at least 0")]
     verify_anthropic: Annotated[bool, Field(description="true or false")]
     anthropic_intermediate_system_expectation: Annotated[
@@ -130,7 +140,10 @@ class Family(_Strict):
     ] = Field(default_factory=list)
     """What two ways of one script may write differently into a prompt; all else that differs fails."""
     temperature: Annotated[float, Field(ge=0, description="a number, at least 0")] = 0.7
-    samples: Annotated[CountByEngine, Field(description="{ cpu = count, gpu = count }")]
+    samples: Annotated[
+        SamplesByEngine,
+        Field(description=f"{{ cpu = count, gpu = count }}, each at least 1 and at most {MOST_SAMPLES}"),
+    ]
     context_length: Annotated[CountByEngine, Field(description="{ cpu = tokens, gpu = tokens }")]
     response_budget: Annotated[CountByEngine, Field(description="{ cpu = tokens, gpu = tokens }")]
     ready_timeout: Annotated[SecondsByEngine, Field(description="{ cpu = seconds, gpu = seconds }")]

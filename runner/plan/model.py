@@ -10,8 +10,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from runner.base import values
 from runner.base.settings import EngineKind
 from runner.base.terms import CellId, Difference, Lane, Role
 
@@ -33,6 +34,10 @@ SCHEMA_VERSION = 1
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+ShardName = Annotated[str, AfterValidator(values.shard)]
+"""`i/n` with 1 <= i <= n."""
 
 
 class FailureMode(StrEnum):
@@ -160,8 +165,8 @@ class Plan(_Model):
     run_id: str
     created_at: datetime
     seed: Annotated[int, Field(ge=0)]
-    shard: str = "1/1"
-    elsewhere: dict[str, list[str]] = Field(default_factory=dict)
+    shard: ShardName = "1/1"
+    elsewhere: dict[ShardName, list[str]] = Field(default_factory=dict)
     """Shard, as i/n -> its cells, for the other parts of the whole plan: one that never ran can be accounted for."""
     stall_timeout: Annotated[float, Field(gt=0)]
     """Seconds without any progress in a lane after which it is ended."""

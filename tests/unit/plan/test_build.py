@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.base.errors import ConfigurationError
-from runner.base.settings import Settings, variables
+from runner.base.settings import MOST_CYCLES, MOST_SAMPLES, MOST_WORKERS, Settings, variables
 from runner.base.terms import CellId, Lane
 from runner.plan.build import BUILT_LANES, build_plan, new_run_id, plan_lease, prepare_plan, sample_seed
 from runner.plan.families import DEFAULT_FILE, load_families
@@ -225,6 +225,24 @@ def test_problems_of_environment_families_and_names_come_in_one_error(
         "family glm47: cycles = 0",
     ):
         assert said in text
+
+
+@pytest.mark.parametrize(
+    ("name", "most"), [("SAMPLES", MOST_SAMPLES), ("CYCLES", MOST_CYCLES), ("WORKERS", MOST_WORKERS)]
+)
+def test_a_count_beyond_its_limit_is_one_line_among_all_problems_and_the_limit_itself_is_planned(
+    monkeypatch: pytest.MonkeyPatch, name: str, most: int
+) -> None:
+    """Without a limit the plan itself would be as large as the number."""
+    monkeypatch.setenv(name, str(most))
+    assert prepare_plan(run_id="run", now=NOW, versions={})[2].leases
+    monkeypatch.setenv("SEED", "-1")
+    for value in (str(most + 1), "9" * 30):
+        monkeypatch.setenv(name, value)
+        with pytest.raises(ConfigurationError) as caught:
+            prepare_plan(run_id="run", now=NOW, versions={})
+        said = f"{name}='{value}'; allowed: a whole number, at least 1 and at most {most}"
+        assert sorted(caught.value.problems) == sorted([said, "SEED='-1'; allowed: a whole number, 0 to 2**63-1"])
 
 
 def test_an_unreadable_families_file_does_not_blame_the_family_names(monkeypatch: pytest.MonkeyPatch) -> None:

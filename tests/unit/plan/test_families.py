@@ -101,6 +101,16 @@ def test_only_glm47_trims_only_minimax_is_deprecated_only_inkling_has_no_prefill
         (change("qwen3", "cycles = 2", "cycle = 2"), "qwen3", "unknown field cycle; did you mean cycles?"),
         (change("qwen3", "cycles = 2", ""), "qwen3", "cycles is missing; allowed: a whole number, at least 1"),
         (change("qwen3", "cycles = 2", "cycles = 0"), "qwen3", "cycles = 0; allowed"),
+        (
+            change("qwen3", "cycles = 2", "cycles = 101"),
+            "qwen3",
+            "cycles = 101; allowed: a whole number, at least 1 and at most 100",
+        ),
+        (
+            change("qwen3", "gpu = 4 }", "gpu = 1001 }"),
+            "qwen3",
+            "samples.gpu = 1001; allowed: { cpu = count, gpu = count }, each at least 1 and at most 1000",
+        ),
         (change("qwen3", "cycles = 2", "cycles = true"), "qwen3", "cycles = True; allowed"),
         (change("qwen3", "cycles = 2", 'cycles = "2"'), "qwen3", "cycles = '2'; allowed"),
         (change("qwen3", "gpu = 4 }", "gpu = 4, tpu = 1 }"), "qwen3", "unknown field samples.tpu"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -142,6 +143,28 @@ def test_a_directory_without_a_plan_that_can_be_read_is_wrong_usage(tmp_path: Pa
     if text is not None:
         (tmp_path / "plan.json").write_text(text, encoding="utf-8")
     with pytest.raises(ConfigurationError):
+        load_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("where", "shard", "said"),
+    [
+        ("shard", "9/3", "shard: Value error, there is no part 9 of 3"),
+        ("shard", "3", "shard: Value error, is not i/n"),
+        ("elsewhere", "4/3", "elsewhere.4/3.*: Value error, there is no part 4 of 3"),
+    ],
+)
+def test_a_plan_of_a_shard_that_cannot_be_is_refused_by_name(
+    world: World, tmp_path: Path, where: str, shard: str, said: str
+) -> None:
+    world.save(tmp_path)
+    path = tmp_path / "plan.json"
+    plan = json.loads(path.read_text(encoding="utf-8"))
+    whole = {"shard": "3/3", "elsewhere": {"1/3": []}}
+    path.write_text(json.dumps(plan | whole), encoding="utf-8")
+    assert load_run(tmp_path)[0].shard == "3/3"
+    path.write_text(json.dumps(plan | whole | {where: shard if where == "shard" else {shard: []}}), encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=rf"plan\.json is not a plan: {said}"):
         load_run(tmp_path)
 
 
