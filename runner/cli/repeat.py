@@ -34,7 +34,8 @@ from runner.stack.client import connect
 def repeat(directory: Path, cell: str, settings: Settings, plan: Plan) -> ExitCode:
     """Drive `plan`, which holds `cell` of the run in `directory` alone, on what the run had.
 
-    Raises ConfigurationError for a record that is not complete, InfrastructureError without Docker or an image.
+    Raises ConfigurationError for a record that is not complete or a machine that lacks the recorded GPUs,
+    InfrastructureError without Docker or an image.
     """
     record = Record.read(directory, cell)
     own_override = directory / "leases" / record.lease.family / OWN_OVERRIDE

@@ -24,7 +24,7 @@ from tests.unit.plan.test_build import plan
 @pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="this machine has an NVIDIA driver")
 def test_without_a_gpu_the_missing_links_are_named_and_nothing_starts(start: Start, tmp_path: Path) -> None:
     ended = start(ENGINE="gpu", FAMILY="qwen3", ENGINE_IMAGE="", HF_HOME=str(tmp_path)).end(120)
-    assert ended.code == 3, ended.stderr
+    assert ended.code == 2, ended.stderr
     assert "nvidia driver: none" in ended.stderr
     assert "weights of qwen3" in ended.stderr
     assert "make doctor ENGINE=gpu" in ended.stderr

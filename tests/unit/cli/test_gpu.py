@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from runner.base.errors import InfrastructureError
+from runner.base.errors import ConfigurationError, InfrastructureError
 from runner.base.settings import EngineKind, Settings
+from runner.base.terms import ExitCode
 from runner.cli import gpu
 from runner.cli.stacks import ROOT, compose_variables, gpu_image, image_references, needed_images
 from runner.ground.check import Check, Status
@@ -37,25 +38,68 @@ def _settings(cache: Path) -> Settings:
     return Settings(family=("qwen3",), engine="gpu", hf_home=cache)
 
 
-def _chain(monkeypatch: pytest.MonkeyPatch, *checks: Check, usable: int = 2) -> None:
+def _device(index: str, free: int = 1000) -> Device:
+    return Device(index, f"GPU-{index}", "H", total=1000, free=free)
+
+
+def _chain(
+    monkeypatch: pytest.MonkeyPatch, *checks: Check, usable: int = 2, devices: int = 2, driver: str = "570"
+) -> None:
     monkeypatch.setattr(gpu, "diagnose", lambda site: list(checks))
+    found = Chain(driver, tuple(_device(str(index)) for index in range(devices)))
+    monkeypatch.setattr(gpu.nvidia, "look", lambda run, info: found)
     monkeypatch.setattr(gpu, "free_devices", lambda settings: [str(index) for index in range(usable)])
 
 
-def test_too_few_devices_are_said_before_anything_starts(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+def test_a_machine_that_does_not_have_as_many_devices_is_wrong_configuration(
+    monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    _chain(monkeypatch, usable=1, devices=1)
+    with pytest.raises(ConfigurationError, match="qwen3 needs 2, and 1 can be used") as caught:
+        gpu.preflight(_settings(cache), plan(family="qwen3", engine="gpu"))
+    assert "make doctor ENGINE=gpu" in str(caught.value)
+
+
+def test_devices_that_others_hold_are_infrastructure_since_they_may_be_free_later(
+    monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
     _chain(monkeypatch, usable=1)
-    with pytest.raises(InfrastructureError, match="qwen3 needs 2, and 1 can be used"):
+    with pytest.raises(InfrastructureError, match=r"qwen3 needs 2, and 1 can be used \(0\)\n      -> nvidia-smi"):
+        gpu.preflight(_settings(cache), plan(family="qwen3", engine="gpu"))
+
+
+def test_a_device_that_is_named_and_not_there_is_wrong_configuration(
+    monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    named = Settings(family=("qwen3",), engine="gpu", gpus=(0, 9), hf_home=cache)
+    _chain(monkeypatch, Check("gpu memory", Status.FAIL, "GPUS names 9; this machine has 0, 1", "nvidia-smi -L"))
+    with pytest.raises(ConfigurationError, match="GPUS names 9"):
+        gpu.preflight(named, plan(family="qwen3", engine="gpu"))
+    _chain(monkeypatch, Check("gpu memory", Status.FAIL, "broken"), devices=10)
+    with pytest.raises(InfrastructureError, match="gpu memory: broken"):
+        gpu.preflight(named, plan(family="qwen3", engine="gpu"))
+
+
+def test_a_machine_without_a_gpu_is_wrong_configuration_and_a_broken_driver_is_not(
+    monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    failed = Check("nvidia driver", Status.FAIL, "none: nvidia-smi is not installed", "apt-get install driver")
+    _chain(monkeypatch, failed, usable=0, devices=0, driver="")
+    with pytest.raises(ConfigurationError, match="ENGINE=gpu: nvidia driver: none") as caught:
+        gpu.preflight(_settings(cache), plan(family="qwen3", engine="gpu"))
+    assert "without ENGINE=gpu the engine runs on the CPU" in str(caught.value)
+    assert caught.value.exit_code is ExitCode.USAGE
+    lost = Check("nvidia driver", Status.FAIL, "driver 570 without a device: GPU is lost")
+    _chain(monkeypatch, lost, usable=0, devices=0)
+    with pytest.raises(InfrastructureError, match="GPU is lost"):
         gpu.preflight(_settings(cache), plan(family="qwen3", engine="gpu"))
 
 
 def test_a_device_counts_as_usable_where_its_memory_is_free_or_another_run_of_ours_has_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def device(index: str, free: int) -> Device:
-        return Device(index, f"GPU-{index}", "H", total=1000, free=free)
-
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    chain = Chain("570", (device("0", 1000), device("1", 10), device("2", 10)))
+    chain = Chain("570", (_device("0"), _device("1", 10), _device("2", 10)))
     monkeypatch.setattr(gpu.nvidia, "look", lambda run, info: chain)
     taken = Devices(["2"]).take(1)
     assert taken is not None
@@ -118,7 +162,7 @@ def test_every_failed_link_is_named_with_its_line_and_warnings_are_not(
         Check("nvidia toolkit", Status.FAIL, "not installed", "apt-get install toolkit"),
         Check("memory", Status.WARN, "little", "free some"),
     )
-    with pytest.raises(InfrastructureError) as caught:
+    with pytest.raises(ConfigurationError) as caught:
         gpu.preflight(_settings(tmp_path), plan(family="qwen3", engine="gpu"))
     text = str(caught.value)
     assert "nvidia driver: none: nvidia-smi is not installed" in text
@@ -142,7 +186,7 @@ def test_the_plan_gets_the_place_of_the_tokenizer_as_containers_see_it(
     moved = cache / "hub" / "models--Qwen--Qwen3-30B-A3B-FP8"
     (moved / "snapshots" / REVISION).rename(moved / "snapshots" / "newer")
     (moved / "refs" / "main").write_text("newer")
-    with pytest.raises(InfrastructureError, match="fetch that revision"):
+    with pytest.raises(ConfigurationError, match="fetch that revision"):
         gpu.preflight(_settings(cache), found)
 
 
