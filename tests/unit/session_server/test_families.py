@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from session_server.core.errors import InvalidError
-from session_server.core.tokens import pack
+from session_server.core.tokens import Snapshot, pack
 from session_server.core.turn import EngineRequest, Position, Record, Turn
 from session_server.settings import Settings
 from session_server.tito.codec import Codec
@@ -73,7 +73,7 @@ def stored_turn(codec: Codec, history: list[dict[str, Any]], tail: list[dict[str
     """A turn whose assistant writes exactly what the family's template would write for it."""
     family = codec.family
     start = Position(parent=None, tail=tuple(history), tail_start=0)
-    prompt = codec.prompt(start, tools=TOOLS, kwargs=codec.kwargs({}))
+    prompt = codec.prompt(start, tools=TOOLS, kwargs=codec.kwargs({})).ids()
     assistant: dict[str, Any] = {"role": "assistant", "content": "I look.", "reasoning_content": "Think first."}
     if calls_for(tail):
         assistant["tool_calls"] = calls_for(tail)
@@ -91,7 +91,7 @@ def stored_turn(codec: Codec, history: list[dict[str, Any]], tail: list[dict[str
     turn = start.turn(
         seq=0,
         assistant=assistant,
-        token_ids=prompt + pack(completion),
+        tokens=Snapshot(prompt + pack(completion)),
         completion_start=len(prompt),
         finish_reason="stop",
         response_id="r",
@@ -112,9 +112,9 @@ def test_a_continuation_is_the_full_render_miles_1712_949(codecs: dict[str, Code
     history = [SYSTEM, USER]
     turn, _ = stored_turn(codec, history, TAILS[tail])
     position = Position(parent=turn, tail=tuple(TAILS[tail]), tail_start=turn.message_count)
-    prompt = codec.prompt(position, tools=TOOLS, kwargs=codec.kwargs({}))
+    prompt = codec.prompt(position, tools=TOOLS, kwargs=codec.kwargs({})).ids()
     full = Position(parent=None, tail=(*history, turn.assistant, *TAILS[tail]), tail_start=0)
-    expected = codec.prompt(full, tools=TOOLS, kwargs=codec.kwargs({}))
+    expected = codec.prompt(full, tools=TOOLS, kwargs=codec.kwargs({})).ids()
     decode = codec.vocabulary.decode
     assert decode(prompt.tolist()) == decode(expected.tolist())
     assert prompt == expected
@@ -185,7 +185,7 @@ def test_a_stop_token_that_opens_the_next_message_counts_once_miles_784(codecs: 
     codec = codecs[family]
     turn, _ = stored_turn(codec, [SYSTEM, USER], TAILS["user"])
     position = Position(parent=turn, tail=(MORE,), tail_start=3)
-    text = codec.vocabulary.decode(codec.prompt(position, tools=TOOLS, kwargs=codec.kwargs({})).tolist())
+    text = codec.vocabulary.decode(codec.prompt(position, tools=TOOLS, kwargs=codec.kwargs({})).ids().tolist())
     for token in (END[family], *codec.family.drop_last):
         assert token + token not in text
         assert f"{token}\n{token}" not in text
@@ -196,7 +196,7 @@ def test_deepseek_arguments_that_mean_the_same_replace_each_other(codecs: dict[s
     codec = codecs[family]
     start = Position(parent=None, tail=(SYSTEM, USER), tail_start=0)
     ways: list[dict[str, Any]] = [{"thinking_mode": "chat"}, {"enable_thinking": False}, {"thinking": False}]
-    prompts = [codec.prompt(start, tools=None, kwargs=codec.kwargs(way)) for way in ways]
+    prompts = [codec.prompt(start, tools=None, kwargs=codec.kwargs(way)).ids() for way in ways]
     assert prompts[0] == prompts[1] == prompts[2]
     assert codec.vocabulary.decode(prompts[0].tolist()).endswith("<｜Assistant｜></think>")
     with pytest.raises(InvalidError, match="is not known to the DeepSeek encoder"):

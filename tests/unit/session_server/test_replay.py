@@ -14,12 +14,12 @@ from session_server.core.errors import InvalidError, SessionError
 from session_server.core.linear import Line
 from session_server.core.matchers import strict
 from session_server.core.session import Session, State
-from session_server.core.tokens import pack
+from session_server.core.tokens import Snapshot, pack
 from session_server.core.tree import Tree
 from session_server.core.turn import EngineRequest, Position, Record, Turn
 from session_server.wire import replay
 from session_server.wire.openai import ChatRequest, EngineOptions, parse_chat
-from session_server.wire.replay import Replays, fields_behind, find_cut
+from session_server.wire.replay import Body, Replays, fields_behind, find_cut
 from session_testing.server import SYSTEM, TOOL, USER
 
 ROLES = frozenset({"system", "user", "assistant", "tool"})
@@ -45,7 +45,7 @@ def attached(state: State, said: tuple[dict[str, Any], ...], repeated: Turn | No
 
 
 def written(chat: ChatRequest) -> EngineRequest:
-    return chat.engine_request(pack([1, 2]), None, template_kwargs=chat.template_kwargs, options=OPTIONS)
+    return chat.engine_request(Snapshot(pack([1, 2])), None, template_kwargs=chat.template_kwargs, options=OPTIONS)
 
 
 @dataclass
@@ -54,20 +54,33 @@ class Life:
 
     replays: Replays
     session: Session
+    chunk: int = 1 << 18
     short: int = 0
 
     @classmethod
-    def fresh(cls, core: str = "v2") -> Life:
+    def fresh(cls, core: str = "v2", *, chunk: int = 1 << 18) -> Life:
         tree, line = Tree(append_roles=ROLES, max_nodes=1024), Line(append_roles=ROLES, max_turns=1024)
-        return cls(Replays(), Session("s", tree if core == "v2" else line, exclusive=False, now=0.0))
+        return cls(Replays(), Session("s", tree if core == "v2" else line, exclusive=False, now=0.0), chunk)
+
+    def receive(self, raw: bytes) -> Body:
+        """`raw` as it comes in, in chunks of `chunk` bytes."""
+        received = self.replays.expect(self.session)
+        for start in range(0, len(raw), self.chunk):
+            received.feed(raw[start : start + self.chunk])
+        assert received.whole() == raw
+        return received
+
+    def parse(self, raw: bytes) -> ChatRequest:
+        return self.replays.parse(self.receive(raw))
 
     def ask(self, raw: bytes) -> ChatRequest | None:
         """Parse `raw` both ways, compare, and record a turn where it is accepted."""
-        seen = outcome(lambda body: self.replays.parse(self.session, body), raw)
+        seen = outcome(self.parse, raw)
         assert seen == outcome(parse_chat, raw)
         if seen[0] == "refused":
             return None
-        chat = self.replays.parse(self.session, raw)
+        body = self.receive(raw)
+        chat = self.replays.parse(body)
         self.short += chat.cut is not None
         state = self.session.state
         position = attached(state, chat.messages, chat.repeated)
@@ -77,19 +90,19 @@ class Life:
             return None
         assert position.parent is plain.parent
         assert position.tail == plain.tail
-        request = chat.engine_request(pack([1]), None, template_kwargs=chat.template_kwargs, options=OPTIONS)
+        request = chat.engine_request(Snapshot(pack([1])), None, template_kwargs=chat.template_kwargs, options=OPTIONS)
         state.commit(
             position.turn(
                 seq=state.next_seq,
                 assistant={"role": "assistant", "content": "It is sunny."},
-                token_ids=pack([1]),
+                tokens=Snapshot(pack([1])),
                 completion_start=0,
                 finish_reason="stop",
                 response_id=None,
                 record=Record(request, b"{}", 0.0, 0.0, chat.tools),
             )
         )
-        self.replays.learn(self.session, raw, chat, request, position.parent)
+        self.replays.learn(self.session, body, chat, request, position.parent)
         return chat
 
 
@@ -137,7 +150,7 @@ def body(before: dict[str, Any], said: list[dict[str, Any]], behind: dict[str, A
 @pytest.mark.parametrize("core", ["v1", "v2"])
 @given(data=st.data())
 def test_every_history_is_read_as_if_it_were_read_whole(core: str, data: st.DataObject) -> None:
-    life = Life.fresh(core)
+    life = Life.fresh(core, chunk=data.draw(st.integers(1, 300)))
     style, before, behind = data.draw(styles), data.draw(fields), data.draw(fields)
     said = data.draw(st.lists(messages, min_size=1, max_size=3))
     for _ in range(data.draw(st.integers(1, 6))):
@@ -170,9 +183,14 @@ SPLICES = [
 ]
 
 
-@given(at=st.integers(0, len(SECOND)), drop=st.integers(0, 3), splice=st.sampled_from([b"", *SPLICES]))
-def test_broken_bodies_are_refused_in_the_same_words(at: int, drop: int, splice: bytes) -> None:
-    life = Life.fresh()
+@given(
+    at=st.integers(0, len(SECOND)),
+    drop=st.integers(0, 3),
+    splice=st.sampled_from([b"", *SPLICES]),
+    chunk=st.integers(1, 500),
+)
+def test_broken_bodies_are_refused_in_the_same_words(at: int, drop: int, splice: bytes, chunk: int) -> None:
+    life = Life.fresh(chunk=chunk)
     assert life.ask(FIRST) is not None
     life.ask(SECOND[:at] + splice + SECOND[at + drop :])
 
@@ -183,7 +201,7 @@ def test_every_place_of_a_splice(splice: bytes) -> None:
     assert life.ask(FIRST) is not None
     for at in range(len(FIRST) - 120, len(SECOND) + 1):
         raw = SECOND[:at] + splice + SECOND[at:]
-        assert outcome(lambda body: life.replays.parse(life.session, body), raw) == outcome(parse_chat, raw), raw
+        assert outcome(life.parse, raw) == outcome(parse_chat, raw), raw
 
 
 def test_a_list_that_is_closed_and_opened_again_is_no_continuation() -> None:
@@ -242,7 +260,7 @@ def test_the_matcher_is_not_asked_about_what_it_said() -> None:
     said = [USER]
     for _ in range(4):
         raw = body({}, said, {}, COMPACT)
-        chat = life.replays.parse(life.session, raw)
+        chat = life.parse(raw)
         asked.clear()
         life.session.state.position(chat.messages, watching, repeated=chat.repeated)
         life.ask(raw)
@@ -285,7 +303,8 @@ def test_a_session_that_is_gone_is_forgotten() -> None:
 )
 def test_a_cut_is_behind_the_last_message_or_nowhere(raw: bytes, front: bytes | None) -> None:
     cut = find_cut(raw)
-    assert (None if cut is None else raw[: cut.end]) == front
+    assert (None if cut is None else b"".join(cut.front)) == front
+    assert cut is None or b"".join(cut.front) + cut.rest == raw
 
 
 def test_what_names_the_messages_again_is_no_rest() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
@@ -11,8 +13,8 @@ def too_large(limit: int) -> HTTPException:
     return HTTPException(413, f"the body is larger than {limit} bytes")
 
 
-async def read_body(request: Request, limit: int) -> bytes:
-    """The whole body.
+async def receive_body(request: Request, limit: int, take: Callable[[bytes], object]) -> None:
+    """Hand the body to `take` piece by piece, as it comes in.
 
     Raises:
         HTTPException: 413 as soon as more than `limit` bytes were announced or have come.
@@ -20,14 +22,23 @@ async def read_body(request: Request, limit: int) -> bytes:
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > limit:
         raise too_large(limit)
-    chunks: list[bytes] = []
     size = 0
     try:
         async for chunk in request.stream():
             size += len(chunk)
             if size > limit:
                 raise too_large(limit)
-            chunks.append(chunk)
+            take(chunk)
     except ClientDisconnect as error:
         raise HTTPException(400, "the connection ended before the body did") from error
-    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+async def read_body(request: Request, limit: int) -> bytes:
+    """The whole body.
+
+    Raises:
+        HTTPException: 413 as soon as more than `limit` bytes were announced or have come.
+    """
+    chunks: list[bytes] = []
+    await receive_body(request, limit, chunks.append)
+    return b"".join(chunks)

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from session_server.app.access import service_of
-from session_server.app.bodies import read_body
+from session_server.app.bodies import receive_body
 from session_server.app.presence import while_connected
 from session_server.app.service import Refused
 from session_server.engine.reply import Generation
@@ -33,8 +33,9 @@ async def chat_completions(request: Request, session_id: str) -> Response:
     """
     service = service_of(request)
     session = service.store.get(session_id)
-    raw = await read_body(request, service.settings.max_body_bytes)
-    chat = service.replays.parse(session, raw)
+    body = service.replays.expect(session)
+    await receive_body(request, service.settings.max_body_bytes, body.feed)
+    chat = service.replays.parse(body)
     headers = to_engine(request.headers.items(), session.id, forward_credentials=service.settings.forward_credentials)
 
     def present(generation: Generation) -> bytes:
@@ -44,7 +45,7 @@ async def chat_completions(request: Request, session_id: str) -> Response:
         outcome = await service.run_turn(session, chat, headers, present)
     if isinstance(outcome, Refused):
         return Response(outcome.reply.body, outcome.reply.status, to_client(outcome.reply.headers))
-    service.replays.learn(session, raw, chat, outcome.request, outcome.parent)
+    service.replays.learn(session, body, chat, outcome.request, outcome.parent)
     if chat.stream:
         return Response(outcome.presented, headers=dict(_STREAM_HEADERS), media_type="text/event-stream")
     return Response(outcome.presented, headers=to_client(outcome.headers))

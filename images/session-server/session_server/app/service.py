@@ -131,9 +131,8 @@ class Service:
                 f"{self.codec.vocabulary.size}; engine and tokenizer directory do not match"
             )
         completion_start = len(prompt)
-        token_ids = prompt
-        token_ids.extend(generation.output_ids)
-        check_prefix(position.parent, token_ids, self.codec.family.max_trim_tokens)
+        tokens = prompt.extended(generation.output_ids)
+        check_prefix(position.parent, tokens, self.codec.family.max_trim_tokens)
         try:
             presented = present(generation)
         except (ValueError, TypeError, RecursionError) as error:
@@ -142,7 +141,7 @@ class Service:
             position.turn(
                 seq=session.state.next_seq,
                 assistant=generation.message,
-                token_ids=token_ids,
+                tokens=tokens,
                 completion_start=completion_start,
                 finish_reason=generation.finish_reason,
                 response_id=generation.response_id,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from session_server.core.errors import ConflictError, InvalidError, TokenizationError
-from session_server.core.tokens import TokenIds, begins_with, common_length
+from session_server.core.tokens import Snapshot, begins_with, common_length
 from session_server.core.turn import Position, Turn
 
 
@@ -38,19 +38,25 @@ def refuse_roles(position: Position, allowed: frozenset[str]) -> None:
             )
 
 
-def check_prefix(parent: Turn | None, token_ids: TokenIds, max_trim_tokens: int) -> None:
+def check_prefix(parent: Turn | None, tokens: Snapshot, max_trim_tokens: int) -> None:
     """Refuse to record tokens that do not continue the stored ones.
 
     Raises:
-        TokenizationError: the stored ids, less `max_trim_tokens` at the end, do not start `token_ids`.
+        TokenizationError: the stored ids, less `max_trim_tokens` at the end, do not start `tokens`.
     """
-    if parent is None or begins_with(token_ids, parent.token_ids, without_last=max_trim_tokens):
+    if parent is None:
         return
-    index = common_length(parent.token_ids, token_ids)
-    stored = parent.token_ids[index] if index < len(parent.token_ids) else None
-    new = token_ids[index] if index < len(token_ids) else None
+    stored = parent.tokens
+    if tokens.base is stored and tokens.kept >= len(stored) - max_trim_tokens:
+        # the stored ids themselves, not a copy that would have to be compared
+        return
+    before, now = stored.ids(), tokens.ids()
+    if begins_with(now, before, without_last=max_trim_tokens):
+        return
+    index = common_length(before, now)
     raise TokenizationError(
         f"pretokenized prefix mismatch: stored and new tokens differ at index {index} "
-        f"(stored {stored} of {len(parent.token_ids)} tokens, new {new} of {len(token_ids)}, "
+        f"(stored {before[index] if index < len(before) else None} of {len(before)} tokens, "
+        f"new {now[index] if index < len(now) else None} of {len(now)}, "
         f"{max_trim_tokens} trailing tokens may differ)"
     )

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from session_server.core.tokens import TokenIds
+from session_server.core.tokens import Snapshot, TokenIds
 
 Message: TypeAlias = dict[str, Any]
 """A chat message in OpenAI form, its content a string or None (text parts already joined)."""
@@ -60,19 +60,24 @@ class Record:
 class Turn:
     """A generation and the messages that led to it since its parent.
 
-    `token_ids` `[n_tokens]` is the whole snapshot: prompt and completion; the completion is
-    `token_ids[completion_start:]`. `seq` numbers the commits of a session from 0.
+    `tokens` `[n_tokens]` is everything up to here: prompt and completion; the completion starts at `completion_start`.
+    `seq` numbers the commits of a session from 0.
     """
 
     seq: int
     parent: Turn | None
     delta: tuple[Message, ...]
     message_count: int
-    token_ids: TokenIds
+    tokens: Snapshot
     completion_start: int
     finish_reason: str | None
     response_id: str | None
     record: Record
+
+    @property
+    def token_ids(self) -> TokenIds:
+        """The ids of `tokens`, `[n_tokens]`, as a copy."""
+        return self.tokens.ids()
 
     @property
     def truncated(self) -> bool:
@@ -123,7 +128,7 @@ class Position:
         *,
         seq: int,
         assistant: Message,
-        token_ids: TokenIds,
+        tokens: Snapshot,
         completion_start: int,
         finish_reason: str | None,
         response_id: str | None,
@@ -136,7 +141,7 @@ class Position:
             parent=self.parent,
             delta=delta,
             message_count=self.tail_start + len(delta),
-            token_ids=token_ids,
+            tokens=tokens,
             completion_start=completion_start,
             finish_reason=finish_reason,
             response_id=response_id,

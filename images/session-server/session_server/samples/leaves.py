@@ -87,7 +87,7 @@ def share_once(leaves: Sequence[Leaf], metadata: Mapping[str, Any]) -> None:
 
 def _mask(sample: Sample, node: Turn) -> None:
     first = len(sample.tokens) - sample.response_length
-    for position in range(node.completion_start, len(node.token_ids)):
+    for position in range(node.completion_start, len(node.tokens)):
         if position - first < sample.response_length:
             sample.loss_mask[position - first] = 0
 

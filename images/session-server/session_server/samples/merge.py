@@ -42,7 +42,7 @@ def _unmatched(turn: Turn, accumulated: TokenIds, allowed: int, *, number: int) 
     start = turn.completion_start
     if accumulated[:start] != turn.token_ids[:start]:
         raise SampleError(f"turn {number}: its prompt is not the start of the accumulated tokens")
-    output = turn.token_ids[start:]
+    output = turn.tokens.behind(start)
     matched = 0
     for sampled, placed in zip(output, accumulated[start : start + len(output)], strict=False):
         if sampled != placed:

@@ -37,7 +37,7 @@ class ReplayShape:
         """Row at which the data of `turn` starts."""
         if not self.from_checkpoint or turn.parent is None:
             return 0
-        return max(0, len(turn.parent.token_ids) - 1)
+        return max(0, len(turn.parent.tokens) - 1)
 
 
 def read_replay(
@@ -50,7 +50,7 @@ def read_replay(
     """
     indexer_layers = meta.get("indexer_topk_num_layers")
     # the last token was sampled but not run through the model, so it has no row
-    expected = len(turn.token_ids) - 1
+    expected = len(turn.tokens) - 1
     return (
         _rows(
             meta.get("routed_experts"),

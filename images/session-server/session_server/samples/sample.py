@@ -74,7 +74,7 @@ def turn_sample(turn: Turn, *, number: int, previous: Turn | None, decode: Decod
     """
     choice = orjson.loads(turn.record.response)["choices"][0]
     meta: Mapping[str, Any] = choice["meta_info"]
-    output = turn.token_ids[turn.completion_start :]
+    output = turn.tokens.behind(turn.completion_start)
     logprobs = [entry[0] for entry in meta["output_token_logprobs"]]
     if any(not isinstance(value, (int, float)) for value in logprobs):
         raise SampleError(f"turn {number}: a sampled token has no log-prob")

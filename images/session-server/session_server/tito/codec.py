@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import orjson
 
 from session_server.core.errors import InvalidError, TokenizationError
-from session_server.core.tokens import TokenIds
+from session_server.core.tokens import Snapshot, TokenIds, pack
 from session_server.core.turn import Message, Position
 from session_server.tito.families import Encoder, Family
 from session_server.tito.jinja import RenderError
@@ -117,7 +117,7 @@ class Codec:
             defaults = {key: value for key, value in defaults.items() if key not in self.family.alternatives}
         return {**defaults, **requested, **self.family.fixed_kwargs}
 
-    def prompt(self, position: Position, *, tools: Tools | None, kwargs: Mapping[str, Any]) -> TokenIds:
+    def prompt(self, position: Position, *, tools: Tools | None, kwargs: Mapping[str, Any]) -> Snapshot:
         """Ids to send for a request that attaches at `position`, `[n_prompt]`.
 
         Raises:
@@ -127,22 +127,22 @@ class Codec:
         try:
             if position.parent is None:
                 text = self._renderer.render(position.tail, tools=tools, add_generation_prompt=True, kwargs=kwargs)
-                return self._checked(self.vocabulary.encode(text))
+                return Snapshot(self._checked(self.vocabulary.encode(text)))
             text = self._tail_text(position, tools=tools, kwargs=kwargs)
         except RenderError as error:
             raise InvalidError(str(error)) from error
-        prompt = self.join(position.parent.token_ids)
-        prompt.extend(self._checked(self.vocabulary.encode_behind(prompt[-1] if prompt else None, text)))
-        return prompt
+        joined = self.join(position.parent.tokens)
+        return joined.extended(self._checked(self.vocabulary.encode_behind(joined.last, text)))
 
-    def join(self, stored: TokenIds) -> TokenIds:
-        """A copy of `stored` as the family's template would leave it before the next message."""
-        if stored and stored[-1] in self._drop_last:
-            return stored[:-1]
-        joined = stored[:]
-        if self._newline is not None and stored and stored[-1] == self._newline_after:
-            joined.append(self._newline)
-        return joined
+    def join(self, stored: Snapshot) -> Snapshot:
+        """`stored` as the family's template would leave it before the next message."""
+        last = stored.last
+        if last in self._drop_last:
+            return stored.continued(pack(), dropped=1)
+        joint = pack()
+        if self._newline is not None and last is not None and last == self._newline_after:
+            joint.append(self._newline)
+        return stored.continued(joint)
 
     def _tail_text(self, position: Position, *, tools: Tools | None, kwargs: Mapping[str, Any]) -> str:
         stored = position.parent.assistant if position.parent is not None else {}

@@ -15,7 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from session_server.core.errors import InvalidError
-from session_server.core.tokens import TokenIds
+from session_server.core.tokens import Snapshot, TokenIds
 from session_server.core.turn import EngineRequest, Message, Turn
 from session_server.tito.arguments import NotAnObjectError, parse_arguments
 
@@ -121,9 +121,13 @@ class EngineOptions:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The last message of a body ends at byte `end`; `before` are the fields in front of the messages."""
+    """A body in two: `front`, in pieces, ends with its last message, `rest` is what stands behind.
 
-    end: int
+    `before` are the fields in front of the messages. Bodies of a session share the pieces that they have in common.
+    """
+
+    front: tuple[bytes, ...]
+    rest: bytes
     before: Mapping[str, Any]
 
 
@@ -132,7 +136,7 @@ class ChatRequest:
     """A checked request: `messages` have their text parts joined, `fields` are what else the client's object has.
 
     `unwritten` are the client's messages whose JSON is not in `written` yet. The leading messages are known to match
-    the whole path of `repeated`. `cut` is where the body's messages end, where that is known.
+    the whole path of `repeated`. `cut` is the body at the end of its messages, where that is known.
     """
 
     fields: Mapping[str, Any]
@@ -147,7 +151,7 @@ class ChatRequest:
     cut: Cut | None = None
 
     def engine_request(
-        self, prompt: TokenIds, parent: Turn | None, *, template_kwargs: Mapping[str, Any], options: EngineOptions
+        self, prompt: Snapshot, parent: Turn | None, *, template_kwargs: Mapping[str, Any], options: EngineOptions
     ) -> EngineRequest:
         """The request for the engine. `parent` is the turn that `prompt` continues.
 
@@ -171,7 +175,7 @@ class ChatRequest:
         if options.routed_experts:
             body["return_routed_experts"] = True
             if options.routed_experts_from_checkpoint:
-                body["routed_experts_start_len"] = 0 if parent is None else max(0, len(parent.token_ids) - 1)
+                body["routed_experts_start_len"] = 0 if parent is None else max(0, len(parent.tokens) - 1)
         try:
             # one level deeper than they are, as deep as they will be
             texts = orjson.dumps([self.unwritten])[2:-2]
@@ -188,12 +192,16 @@ def _continued(written: tuple[bytes, ...], text: bytes) -> tuple[bytes, ...]:
     return (*written, b"," + text) if written else (text,)
 
 
-def _ids_text(prompt: TokenIds, parent: Turn | None) -> tuple[bytes, ...]:
+def _ids_text(prompt: Snapshot, parent: Turn | None) -> tuple[bytes, ...]:
     """`prompt` as JSON without brackets, in pieces; what the parent's request already spelled is taken from there."""
-    # an empty completion could lose the last token of its prompt to the joint
-    if parent is None or parent.completion_start == 0 or parent.completion_start == len(parent.token_ids):
-        return (orjson.dumps(prompt.tolist())[1:-1],)
-    return _continued(parent.record.request.ids, orjson.dumps(prompt[parent.completion_start :].tolist())[1:-1])
+    spelled = 0 if parent is None else parent.completion_start
+    if parent is None or spelled == 0 or prompt.base is not parent.tokens or prompt.kept < spelled:
+        return (_ids_json(prompt.ids()),)
+    return _continued(parent.record.request.ids, _ids_json(prompt.behind(spelled)))
+
+
+def _ids_json(ids: TokenIds) -> bytes:
+    return orjson.dumps(ids.tolist())[1:-1]
 
 
 def _strict(tool: dict[str, Any]) -> dict[str, Any]:

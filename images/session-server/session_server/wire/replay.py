@@ -1,8 +1,8 @@
 """What a client says again is not read again.
 
 A chat client repeats its whole history in every request, nearly always as the same bytes: the body of a turn begins
-with the body of the turn before, up to the end of its last message. Then only what stands behind is parsed, checked and
-written for the engine; the messages in front are those of the turn before, which were all that.
+with the body of the turn before, up to the end of its last message. Then only what stands behind is kept, parsed,
+checked and written for the engine; the messages in front are those of the turn before, which were all that.
 
 This is exact, not a guess. A body is cut at the end of its last message only after both sides of the cut were parsed:
 the front ends inside the array of messages, the rest begins behind one of its elements and does not name `messages`
@@ -42,11 +42,65 @@ _GIVE_UP = 3
 class _Known:
     """A body that was answered, what it was parsed to, and how its messages were written for the engine."""
 
-    raw: bytes
     cut: Cut
     chat: ChatRequest
     written: tuple[bytes, ...]
     parent: Turn | None
+
+
+class Body:
+    """A body as it comes in. What repeats the front of the `known` one is compared, and not kept a second time."""
+
+    def __init__(self, known: _Known | None) -> None:
+        self._known = known
+        self._front: tuple[bytes, ...] = () if known is None else known.cut.front
+        self._piece = 0
+        self._within = 0
+        self._behind: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> None:
+        """Take the next bytes."""
+        start = self._repeated(chunk) if self._piece < len(self._front) else 0
+        if start < len(chunk):
+            self._behind.append(chunk[start:] if start else chunk)
+
+    def _repeated(self, chunk: bytes) -> int:
+        """How many bytes of `chunk` go on repeating the front; where it differs, the front is taken for read."""
+        at = 0
+        while at < len(chunk) and self._piece < len(self._front):
+            piece = self._front[self._piece]
+            left, here = len(piece) - self._within, len(chunk) - at
+            if left <= here:
+                same = chunk.startswith(memoryview(piece)[self._within :], at)
+            else:
+                same = piece.startswith(memoryview(chunk)[at:], self._within)
+            if not same:
+                self._behind = self._read()
+                self._known, self._front, self._piece, self._within = None, (), 0, 0
+                break
+            at += min(left, here)
+            if left <= here:
+                self._piece, self._within = self._piece + 1, 0
+            else:
+                self._within += here
+        return at
+
+    def _read(self) -> list[bytes]:
+        """All that has come, in pieces."""
+        pieces = [*self._front[: self._piece]]
+        if self._within:
+            pieces.append(self._front[self._piece][: self._within])
+        return pieces + self._behind
+
+    def continued(self) -> tuple[_Known, bytes] | None:
+        """The known body and what came behind its front; None when the front was not repeated to its end."""
+        if self._known is None or self._piece < len(self._front):
+            return None
+        return self._known, b"".join(self._behind)
+
+    def whole(self) -> bytes:
+        """All that has come."""
+        return b"".join(self._read())
 
 
 class Replays:
@@ -56,18 +110,22 @@ class Replays:
         self._known: WeakKeyDictionary[Session, _Known] = WeakKeyDictionary()
         self._missed: WeakKeyDictionary[Session, int] = WeakKeyDictionary()
 
-    def parse(self, session: Session, raw: bytes) -> ChatRequest:
+    def expect(self, session: Session) -> Body:
+        """What the next body of `session` is fed to."""
+        return Body(self._known.get(session))
+
+    def parse(self, body: Body) -> ChatRequest:
         """Check the body of a chat completion request, as `parse_chat` does.
 
         Raises:
             InvalidError: as `parse_chat`.
         """
-        known = self._known.get(session)
-        chat = None if known is None else _continue(known, raw)
-        return parse_chat(raw) if chat is None else chat
+        continued = body.continued()
+        chat = None if continued is None else _continue(*continued)
+        return parse_chat(body.whole()) if chat is None else chat
 
     def learn(
-        self, session: Session, raw: bytes, chat: ChatRequest, request: EngineRequest, parent: Turn | None
+        self, session: Session, body: Body, chat: ChatRequest, request: EngineRequest, parent: Turn | None
     ) -> None:
         """Remember a body that was answered: what it was parsed to, how it was written, and where it attached."""
         cut = chat.cut
@@ -78,24 +136,21 @@ class Replays:
             if missed >= _GIVE_UP:
                 return
             self._missed[session] = missed + 1
-            cut = find_cut(raw)
+            cut = find_cut(body.whole())
             if cut is None:
                 self._known.pop(session, None)
                 return
-        self._known[session] = _Known(raw, cut, chat, request.messages, parent)
+        self._known[session] = _Known(cut, chat, request.messages, parent)
 
 
-def _continue(known: _Known, raw: bytes) -> ChatRequest | None:
-    """`raw` as a continuation of the known body; None when it is none, or when anything about it is wrong."""
-    front, before = known.cut.end, known.cut.before
-    if not raw.startswith(memoryview(known.raw)[:front]):
-        return None
-    rest = known.raw[front:]
-    if raw.endswith(rest) and len(raw) >= front + len(rest):
-        stop, fields = len(raw) - len(rest), None
-        appended = _elements(raw[front:stop])
+def _continue(known: _Known, behind: bytes) -> ChatRequest | None:
+    """A body that has `behind` behind the known front; None when anything about it is wrong."""
+    rest, before = known.cut.rest, known.cut.before
+    if behind.endswith(rest):
+        stop, fields = len(behind) - len(rest), None
+        appended = _elements(behind[:stop])
     else:
-        stop, fields, appended = _next_end(raw, front)
+        stop, fields, appended = _next_end(behind)
     if appended is None:
         return None
     chat = known.chat
@@ -109,30 +164,31 @@ def _continue(known: _Known, raw: bytes) -> ChatRequest | None:
         _MESSAGES.validate_python(appended)
     except ValidationError:
         return None
+    front = (*known.cut.front, behind[:stop]) if stop else known.cut.front
     return replace(
         chat,
         messages=(*known.chat.messages, *map(as_text, appended)),
         unwritten=appended,
         written=known.written,
         repeated=known.parent,
-        cut=Cut(stop, before),
+        cut=Cut(front, behind[stop:], before),
     )
 
 
-def _next_end(raw: bytes, front: int) -> tuple[int, Mapping[str, Any] | None, list[Message] | None]:
-    """Where the last message of `raw` ends, the fields behind it, and the messages behind `front`."""
-    at = len(raw)
+def _next_end(behind: bytes) -> tuple[int, Mapping[str, Any] | None, list[Message] | None]:
+    """Where the last message ends in `behind`, the fields behind that, and the messages before."""
+    at = len(behind)
     for _ in range(_BRACKETS_APPENDED):
-        at = raw.rfind(b"]", front, at)
+        at = behind.rfind(b"]", 0, at)
         if at < 0:
             break
-        fields = fields_behind(raw[at:])
+        fields = fields_behind(behind[at:])
         if fields is None:
             continue
-        between = raw[front:at].rstrip(_SPACE)
+        between = behind[:at].rstrip(_SPACE)
         appended = _elements(between)
         if appended is not None:
-            return front + len(between), fields, appended
+            return len(between), fields, appended
     return 0, None, None
 
 
@@ -179,7 +235,7 @@ def find_cut(raw: bytes) -> Cut | None:
         front = raw[:at].rstrip(_SPACE)
         before = _fields_before(front)
         if before is not None:
-            return Cut(len(front), before)
+            return Cut((front,), raw[len(front) :], before)
     return None
 
 

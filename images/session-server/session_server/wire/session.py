@@ -55,8 +55,8 @@ def tree_document(tree: Tree) -> dict[str, Any]:
                 "seq": node.seq,
                 "truncated": node.truncated,
                 "committed_at": node.record.committed_at,
-                "completion_span": [node.completion_start, len(node.token_ids)],
-                "num_tokens": len(node.token_ids),
+                "completion_span": [node.completion_start, len(node.tokens)],
+                "num_tokens": len(node.tokens),
                 "response_id": node.response_id,
             }
             for node in tree.nodes
