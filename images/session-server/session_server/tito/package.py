@@ -1,20 +1,46 @@
 """The only module that touches `miles-tito-tokenizers`: its fixed templates, DeepSeek encoders and comparator.
 
 Not used of it: its renderer (it rewrites tool schemas on the way into the prompt) and its continuation (it splits a
-tail of several messages and renders each part behind an invented history). Ours are in `tito.jinja` and `tito.family`.
+tail of several messages and renders each part behind an invented history). Ours are in `tito.jinja` and `tito.codec`.
+
+Importing the package imports its renderer and with it `transformers`, which takes seconds. Templates and comparator
+need neither, so they are read from the package's directory; only the DeepSeek encoders import the package as such, when
+one is made.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Protocol
 
-from miles_tito_tokenizers.comparator import TokenSeqComparator
-from miles_tito_tokenizers.encoders import deepseek_v4, deepseek_v32
-from miles_tito_tokenizers.tokenizer import TEMPLATE_DIR
-
 from session_server.core.tokens import TokenIds
+
+_PACKAGE = "miles_tito_tokenizers"
+
+
+def _directory() -> Path:
+    spec = find_spec(_PACKAGE)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"the package {_PACKAGE} is not installed", name=_PACKAGE)
+    return Path(spec.origin).parent
+
+
+def _alone(name: str) -> ModuleType:
+    """The package's module `name` without the package: it must import nothing of it."""
+    path = _directory() / f"{name}.py"
+    known = f"{__name__}.{name}"
+    spec = spec_from_file_location(known, path)
+    if spec is None or spec.loader is None:
+        raise ModuleNotFoundError(f"{path} is no module", name=known)
+    module = module_from_spec(spec)
+    # dataclasses look their module up by name
+    sys.modules[known] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 class Decoder(Protocol):
@@ -31,7 +57,7 @@ def template_text(name: str) -> str:
     Raises:
         FileNotFoundError: the package has no such template.
     """
-    return (Path(TEMPLATE_DIR) / name).read_text(encoding="utf-8")
+    return (_directory() / "templates" / name).read_text(encoding="utf-8")
 
 
 class Comparison:
@@ -45,7 +71,7 @@ class Comparison:
         boundary_ids: Iterable[int],
         trailing_ids: Iterable[int],
     ) -> None:
-        self._comparator = TokenSeqComparator(
+        self._comparator = _alone("comparator").TokenSeqComparator(
             decoder,
             assistant_start_str=assistant_start,
             special_token_ids=set(boundary_ids),
@@ -75,7 +101,6 @@ class DeepSeekEncoder(Protocol):
 
 
 _ENCODER_ERRORS: tuple[type[Exception], ...] = (
-    deepseek_v32.DS32EncodingError,
     AssertionError,
     ValueError,
     LookupError,
@@ -88,9 +113,14 @@ _ENCODER_ERRORS: tuple[type[Exception], ...] = (
 class EncoderV32:
     """DeepSeek V3.2: tool results are messages of their own."""
 
-    start: str = deepseek_v32.bos_token
     options: frozenset[str] = frozenset()
-    errors = _ENCODER_ERRORS
+
+    def __init__(self) -> None:
+        from miles_tito_tokenizers.encoders import deepseek_v32
+
+        self._encoder = deepseek_v32
+        self.start: str = deepseek_v32.bos_token
+        self.errors: tuple[type[Exception], ...] = (deepseek_v32.DS32EncodingError, *_ENCODER_ERRORS)
 
     def prepare(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The messages themselves."""
@@ -105,30 +135,35 @@ class EncoderV32:
         last = messages[index]
         thinks = bool(last.get("reasoning_content") or last.get("tool_calls"))
         if last["role"] == "assistant" and mode == "thinking" and not thinks:
-            return f"{deepseek_v32.thinking_end_token}{self._render(index, messages, 'chat')}"
+            return f"{self._encoder.thinking_end_token}{self._render(index, messages, 'chat')}"
         return self._render(index, messages, mode)
 
     def _render(self, index: int, messages: Sequence[dict[str, Any]], mode: str) -> str:
-        text: str = deepseek_v32.render_message(index, list(messages[: index + 1]), thinking_mode=mode)
+        text: str = self._encoder.render_message(index, list(messages[: index + 1]), thinking_mode=mode)
         return text
 
 
 class EncoderV4:
     """DeepSeek V4: tool results become blocks of a user message, in the order of the calls."""
 
-    start: str = deepseek_v4.bos_token
     options: frozenset[str] = frozenset({"reasoning_effort"})
     errors = _ENCODER_ERRORS
 
+    def __init__(self) -> None:
+        from miles_tito_tokenizers.encoders import deepseek_v4
+
+        self._encoder = deepseek_v4
+        self.start: str = deepseek_v4.bos_token
+
     def prepare(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Tool results merged into user messages and sorted by call."""
-        merged = deepseek_v4.merge_tool_messages(messages)
-        prepared: list[dict[str, Any]] = deepseek_v4.sort_tool_results_by_call_order(merged)
+        merged = self._encoder.merge_tool_messages(messages)
+        prepared: list[dict[str, Any]] = self._encoder.sort_tool_results_by_call_order(merged)
         return prepared
 
     def message(self, index: int, messages: Sequence[dict[str, Any]], mode: str, options: Mapping[str, Any]) -> str:
         """Text of a message; only the opening behind a user message depends on what follows."""
-        text: str = deepseek_v4.render_message(
+        text: str = self._encoder.render_message(
             index,
             list(messages),
             thinking_mode=mode,

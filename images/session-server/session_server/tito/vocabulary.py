@@ -1,7 +1,8 @@
 """The checkpoint's tokenizer, reduced to what the server needs: exact encode and decode, special ids, limits.
 
-Loaded through `transformers` because the engine loads it that way; encoding and decoding then go to the fast backend
-directly where there is one, after a check that both agree, and ASCII text by its pieces where that is the same.
+Loaded through `transformers` because the engine loads it that way, or without it where that is the same (`tito.plain`).
+Encoding and decoding then go to the fast backend directly where there is one, after a check that both agree, and ASCII
+text by its pieces where that is the same.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from session_server.core.tokens import TokenIds, pack
+from session_server.tito import plain
 from session_server.tito.pieces import Pieces
 
 _PROBES = ("", "\n", "Hello, world!", " two  spaces\n\n", "naïve 東京 🙂", '{"a": [1, 2.5, null]}')
@@ -52,19 +54,14 @@ class Vocabulary:
         """Read the tokenizer of the checkpoint in `directory`.
 
         Raises:
-            TokenizerError: the directory is missing or `transformers` cannot read it.
+            TokenizerError: the directory is missing or its tokenizer cannot be read.
         """
-        # imported here: it takes seconds, and --help and configuration errors should not wait for it
-        from transformers import AutoTokenizer
-
         if not directory.is_dir():
             raise TokenizerError(f"tokenizer directory {directory} does not exist")
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(
-                str(directory), local_files_only=True, trust_remote_code=trust_remote_code
-            )
-        except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
-            raise TokenizerError(f"cannot load a tokenizer from {directory}: {error}") from error
+        # remote code may say something else about a checkpoint than its files do
+        tokenizer = None if trust_remote_code else plain.read(directory)
+        if tokenizer is None:
+            tokenizer = _transformers_tokenizer(directory, trust_remote_code=trust_remote_code)
         config = _model_config(directory)
         return cls(tokenizer, size=config.get("vocab_size", len(tokenizer)), layers=config.get("num_hidden_layers"))
 
@@ -150,6 +147,17 @@ class Vocabulary:
         if isinstance(template, dict):
             template = template.get("default")
         return template if isinstance(template, str) else None
+
+
+def _transformers_tokenizer(directory: Path, *, trust_remote_code: bool) -> Any:
+    """The tokenizer as the engine loads it."""
+    # imported here: it takes seconds that only some checkpoints need
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(str(directory), local_files_only=True, trust_remote_code=trust_remote_code)
+    except Exception as error:  # the parser of tokenizer.json raises nothing narrower, remote code anything
+        raise TokenizerError(f"cannot load a tokenizer from {directory}: {error}") from error
 
 
 def _model_config(directory: Path) -> dict[str, int]:
