@@ -240,6 +240,18 @@ def test_a_conversation_is_read_and_written_piece_by_piece() -> None:
     assert all(one is two for one, two in zip(before, now, strict=False))
 
 
+def test_a_long_history_is_compared_in_a_few_pieces() -> None:
+    life = Life.fresh(chunk=100)
+    said = [USER]
+    for _ in range(100):
+        chat = life.ask(body({}, said, {"model": "m"}, COMPACT))
+        assert chat is not None
+        said = [*said, SAID, USER]
+    assert life.short == 99
+    assert chat.cut is not None
+    assert len(chat.cut.front) < 9
+
+
 def test_other_fields_than_last_time_are_checked_and_used() -> None:
     life = Life.fresh()
     life.ask(body({}, [USER], {"model": "m", "tools": [TOOL]}, COMPACT))
