@@ -111,6 +111,7 @@ def check_sglang(
 ) -> ExitCode:
     """Run the gate and write its artifacts. 1 where it failed; without a checkout 0 here and 1 in CI."""
     from runner.base.reading import load_settings
+    from runner.cli.place import writable
     from runner.contract.checkout import TEST_FILES
     from runner.contract.result import write_result
     from runner.contract.sglang import Order, check, unset
@@ -119,6 +120,7 @@ def check_sglang(
 
     settings = load_settings({"sglang_source_root": source_root, "sglang_python": python})
     run_id = new_run_id(datetime.now(UTC))
+    writable("ARTIFACTS", settings.artifacts)
     directory = settings.artifacts.resolve() / f"{run_id}-contract"
     directory.mkdir(parents=True)
     order = Order(

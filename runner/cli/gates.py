@@ -16,6 +16,7 @@ from runner.base.events import Emit, PhaseEvent
 from runner.base.reading import load_settings
 from runner.base.settings import Settings
 from runner.base.terms import ExitCode
+from runner.cli.place import writable
 from runner.cli.stacks import ROOT
 from runner.contract.conversion import gate, recording
 from runner.contract.conversion.recording import Recording, Side
@@ -61,6 +62,7 @@ class Bench:
 def bench(settings: Settings, names: Sequence[str], suffix: str) -> Bench:
     """Set up the ground with those of `names` that the settings do not replace; make the directory of the results."""
     replaced = {"engine-cpu": settings.engine_image, "session-server": settings.session_image}
+    writable("ARTIFACTS", settings.artifacts)
     emit = line_consumer()
     site = Site.here(ROOT, base_image=settings.base_image)
     ground = prepare(site, [name for name in names if not replaced.get(name)], emit)

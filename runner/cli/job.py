@@ -13,12 +13,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from runner.base.errors import ConfigurationError
 from runner.base.events import Emit, Event, NoteEvent, PhaseEvent
 from runner.base.settings import Settings
 from runner.base.terms import ExitCode
 from runner.cli.clean import clean, without_secrets
 from runner.cli.interrupt import first_signal_interrupts
+from runner.cli.place import writing
 from runner.cli.steps import HostLedgers
 from runner.ledger.records import InfraRecord
 from runner.ledger.sealed import Sealing
@@ -52,11 +52,9 @@ def conduct(settings: Settings, plan: Plan, work: Callable[[Run], None]) -> Exit
     `work` writes a lease ledger for every lease; what it raises apart from KeyboardInterrupt passes through.
     """
     directory = settings.artifacts.resolve() / plan.run_id
-    try:
+    with writing("ARTIFACTS", settings.artifacts):
         directory.mkdir(parents=True)
         write_plan(directory, plan)
-    except OSError as error:
-        raise ConfigurationError([f"ARTIFACTS={str(settings.artifacts)!r} cannot be written: {error}"]) from error
     secrets = secret_values(os.environ)
     redact = Sealing(secrets)
     ledgers = HostLedgers(directory, plan.run_id, [lease.family for lease in plan.leases], redact)

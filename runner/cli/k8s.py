@@ -18,6 +18,7 @@ from runner import __version__
 from runner.base.errors import ConfigurationError, InfrastructureError
 from runner.base.settings import EngineKind, Settings
 from runner.base.terms import ExitCode
+from runner.cli.place import writing
 from runner.cli.stacks import ROOT, compose_variables, image_references, needed_images
 from runner.cli.variables import apply
 from runner.cli.weights import chat_template
@@ -49,7 +50,8 @@ class Cluster:
 def k8s(variables: Sequence[str], cluster: Cluster, out: Path | None) -> ExitCode:
     """Write the manifest of the plan that these variables give to `out`, or to standard output.
 
-    Raises ConfigurationError with every problem of the variables, before anything is written.
+    Raises ConfigurationError with every problem of the variables, before anything is written; also where `out` cannot
+    be.
     """
     apply(variables)
     now = datetime.now(UTC)
@@ -58,7 +60,8 @@ def k8s(variables: Sequence[str], cluster: Cluster, out: Path | None) -> ExitCod
     if out is None:
         print(text, end="")
         return ExitCode.OK
-    out.write_text(text, encoding="utf-8")
+    with writing("--out", out):
+        out.write_text(text, encoding="utf-8")
     listed = "\n".join(
         f"  index {number}: {plan.leases[0].family}, run {plan.run_id}" for number, plan in enumerate(plans)
     )

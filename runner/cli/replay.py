@@ -16,6 +16,7 @@ from pathlib import Path
 
 from runner.base.errors import IncompleteError, InfrastructureError, VerificationError
 from runner.base.terms import ExitCode
+from runner.cli.place import writable, writing
 from runner.lane.snapshot import SCHEMA_VERSION, SessionFile, session_path
 from runner.ledger.reader import Ledger, LedgerProblem, ProblemKind
 from runner.ledger.records import Body, SampleRecord
@@ -46,14 +47,20 @@ def replay(run: Path, *, models: Path | None = None, out: Path | None = None) ->
     Args:
         models: a directory with `<family>/tokenizer.json`, for artifacts that have none of their own.
         out: where the reports of the replayed verdict go.
+
+    Raises:
+        ConfigurationError: `run` is not the directory of a run, or `out` cannot be written.
     """
     # Before the tokenizer library is imported: it must neither ask a model hub nor tell that it lacks a GPU library.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    if out is not None:
+        writable("--out", out)
     plan, verdict = replayed(run, models=models)
     if out is not None:
-        write_plan(out, plan)
-        written = write_files(plan, verdict, out, evidence=run)
+        with writing("--out", out):
+            write_plan(out, plan)
+            written = write_files(plan, verdict, out, evidence=run)
         print(f"reports: {written.html.parent}")
     print_closing(verdict, run)
     count = sum(cell.completed_samples for cell in verdict.cells)

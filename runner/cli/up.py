@@ -13,6 +13,7 @@ from runner.base.settings import EngineKind
 from runner.base.terms import ExitCode
 from runner.cli.gpu import cache_dir, chat_template, devices_for, have_image, preflight
 from runner.cli.interrupt import first_signal_interrupts
+from runner.cli.place import writable
 from runner.cli.stacks import ROOT, compose_variables, image_references, needed_images, project_name
 from runner.cli.sweep import connect
 from runner.cli.variables import apply
@@ -42,6 +43,7 @@ def up(variables: Sequence[str]) -> ExitCode:
     if gpu:
         plan = preflight(settings, plan)
         (planned,) = plan.leases
+    writable("ARTIFACTS", settings.artifacts)
     emit = line_consumer()
     directory = settings.artifacts.resolve() / plan.run_id
     with (

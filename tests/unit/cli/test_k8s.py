@@ -369,6 +369,12 @@ def written_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator
     os.environ.update(before)
 
 
+def test_a_file_that_cannot_be_written_is_wrong_usage(tmp_path: Path) -> None:
+    for out in (tmp_path, tmp_path / "nowhere" / "job.json"):
+        with pytest.raises(ConfigurationError, match=f"--out='{out}' cannot be written: "):
+            k8s.k8s([], Cluster(), out)
+
+
 def test_the_file_is_what_kubectl_is_told_to_apply(written_file: tuple[Path, str]) -> None:
     out, said = written_file
     assert f"kubectl apply -f {out}" in said

@@ -124,6 +124,22 @@ def test_whatever_is_wrong_is_said_at_once_and_nothing_is_written(shards: list[P
     assert [path.name for path in used.iterdir()] == ["file"]
 
 
+def test_a_place_that_cannot_be_written_is_said_with_its_reason(shards: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigurationError, match=r"OUT='.*file/out' cannot be written: .*Not a directory"):
+        merge(tmp_path / "file" / "out", shards)
+
+
+def test_a_run_that_cannot_be_copied_is_named_and_what_was_copied_is_gone(shards: list[Path], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (shards[1] / "dangling").symlink_to("nowhere")
+    with pytest.raises(ConfigurationError, match=rf"{shards[1]} cannot be copied below {out}/shards: .*No such file"):
+        merge(out, shards)
+    assert list(out.iterdir()) == []
+    (shards[1] / "dangling").unlink()
+    assert merge(out, shards) is ExitCode.OK
+
+
 def test_a_run_is_not_merged_into_itself_and_a_merged_run_not_again(shards: list[Path], tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="lies within"):
         merge(shards[0] / "out", shards)

@@ -168,7 +168,9 @@ def test_artifacts_that_cannot_be_written_are_wrong_usage(
     assert "Traceback" not in done.stderr
 
 
-def test_a_report_that_cannot_be_written_is_said_in_one_line(command: list[str], tmp_path: Path) -> None:
+def test_a_report_that_cannot_be_written_is_wrong_usage_and_said_before_anything_is_judged(
+    command: list[str], tmp_path: Path
+) -> None:
     taken = tmp_path / "taken"
     taken.write_text("in the way")
     plan = subprocess.run([*command, "plan"], env=environment(tmp_path), capture_output=True, text=True, check=True)
@@ -182,8 +184,9 @@ def test_a_report_that_cannot_be_written_is_said_in_one_line(command: list[str],
         text=True,
         check=False,
     )
-    assert done.returncode == 3, done.stderr
-    assert f"error: a file could not be read or written: [Errno 17] File exists: '{taken}'" in done.stderr
+    assert done.returncode == 2, done.stderr
+    assert f"--out='{taken}' cannot be written: [Errno 17] File exists: '{taken}'" in done.stderr
+    assert done.stdout == ""
     assert "Traceback" not in done.stderr
 
 
