@@ -106,6 +106,8 @@ class ScriptedEngine:
             reason = "tool_calls" if reason == "stop" else reason
             if Kind.WRONG_NAME in kinds:
                 message["tool_calls"][0]["function"]["name"] = "get_<|im_end|>weather"
+        if Kind.WRONG_REASON in kinds:
+            reason = "stop" if reason == "tool_calls" else "tool_calls"
         cached = _common(session.last_ids, prompt)
         session.last_ids = [*prompt, *sampled.ids]
         identity = uuid.uuid4().hex
@@ -171,14 +173,18 @@ class ScriptedEngine:
         thought = f"  {said.thought(variation)}  " if Kind.PADDED in kinds else said.thought(variation)
         text = self.dialect.write(said, thought)
         end = self.tokenizer.token_to_id(self.dialect.end(said))
-        ids = [*self._tokens(text, text.index(thought), len(thought)), end]
+        start = text.index(thought)
+        stopped = Kind.STOPPED in kinds
+        ids = self._encode(text[: start + len(thought) // 2]) if stopped else self._tokens(text, start, len(thought))
+        ids += [] if stopped else [end]
         reason = "stop"
         budget = body.get("max_completion_tokens") or body.get("max_tokens")
         cut = len(ids) // 2 if Kind.TRUNCATE in kinds or Kind.ABORT in kinds else budget
         if isinstance(cut, int) and cut < len(ids):
             ids, reason = ids[:cut], "abort" if Kind.ABORT in kinds else "length"
         # special tokens within a turn are its syntax; only the one that ends it is not part of its text
-        text = self.tokenizer.decode(ids[:-1] if reason == "stop" else ids, skip_special_tokens=False)
+        closed = reason == "stop" and not stopped
+        text = self.tokenizer.decode(ids[:-1] if closed else ids, skip_special_tokens=False)
         if Kind.DROP_TOKEN in kinds:
             del ids[len(ids) // 2]
         if Kind.SWAP_TOKEN in kinds:

@@ -38,6 +38,11 @@ class Case:
     def tokens(self) -> Tokens:
         return self.measure.tokens
 
+    @property
+    def view(self) -> SessionView:
+        """The snapshot as it is."""
+        return read(SessionView, orjson.dumps(self.snapshot), "records", "snapshot")
+
     def judged(self, alter: Callable[[dict[str, Any]], object] | None = None) -> list[Finding]:
         """Judge the snapshot, altered by `alter` in a copy."""
         snapshot = copy.deepcopy(self.snapshot)

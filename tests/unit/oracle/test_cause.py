@@ -32,7 +32,9 @@ def test_a_newline_that_a_template_lost(session: Case) -> None:
 
     def alter(snapshot: Snapshot) -> None:
         prompt = snapshot["records"][3]["request"]["input_ids"]
-        del prompt[len(snapshot["records"][1]["request"]["input_ids"]) - 4]
+        at = len(snapshot["records"][1]["request"]["input_ids"]) - 4
+        assert session.tokens.decode(prompt[at - 1 : at + 1]) == "<|im_end|>\n"
+        del prompt[at]
 
     assert causes(session, alter) == {"re_templated"}
 

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from runner.base.terms import Lane
+from runner.ledger.records import Severity
 from runner.oracle.segments import OTHER_SPLIT, compare
 from runner.oracle.tokens import Tokens
+from tests.unit.matrix.bench import Codec, drive, model_of
 from tests.unit.oracle.conftest import Case
 
 SPECIAL = ["<|im_start|>", "<|im_end|>"]
@@ -96,30 +100,47 @@ def test_sampled_text_may_be_split_in_any_way(kind: str) -> None:
 
 
 def test_a_whole_session_with_one_text_tokenized_apart_is_found_with_its_turn_and_tokens(session: Case) -> None:
-    """One word of a tool result in two tokens, from its turn on: every count and every text is right."""
+    """One word of the first tool result in two tokens, from its turn on: every count and every text is right."""
     tokens = session.tokens
+    first = session.view.records[0]
+    joint = len(first.input_ids) + len(first.output_ids)
+    appended = session.view.records[1].input_ids[joint:]
+    word = joint + next(at for at, token in enumerate(appended) if tokens.decode([token]) == "condition")
 
     def split(snapshot: dict[str, Any]) -> None:
-        records = snapshot["records"]
-        word = next(
-            at for at, token in enumerate(records[1]["request"]["input_ids"]) if tokens.decode([token]) == "Get"
-        )
+        later = snapshot["records"][1:]
         for ids in [
-            *(record["request"]["input_ids"] for record in records),
+            *(record["request"]["input_ids"] for record in later),
             snapshot["metadata"]["accumulated_token_ids"],
         ]:
-            assert tokens.decode([ids[word]]) == "Get"
-            ids[word : word + 1] = [*tokens.encode("G"), *tokens.encode("et")]
-        for record in records:
+            assert tokens.decode([ids[word]]) == "condition"
+            ids[word : word + 1] = [*tokens.encode("cond"), *tokens.encode("ition")]
+        for record in later:
+            added = len(tokens.encode("cond")) + len(tokens.encode("ition")) - 1
             for counts in (record["response"]["usage"], record["response"]["choices"][0]["meta_info"]):
-                counts["prompt_tokens"] += 1
+                counts["prompt_tokens"] += added
 
-    findings = [
-        finding for finding in session.judged(split) if finding.check == "render" and finding.severity == "hard"
-    ]
-    assert [finding.type for finding in findings] == [OTHER_SPLIT]
-    assert "the same text in" in findings[0].message
-    diff = findings[0].diff
+    findings = [finding for finding in session.judged(split) if finding.severity == "hard"]
+    (finding,) = [finding for finding in findings if finding.check == "render"]
+    assert {other.type for other in findings} <= {OTHER_SPLIT, "client_usage"}, "the client was told the old counts"
+    assert (finding.type, finding.turn, finding.role) == (OTHER_SPLIT, session.transcript.path[1].turn, "tool")
+    assert "the same text in" in finding.message
+    assert finding.diff is not None
+    assert finding.diff.token_index == word
+    assert tokens.decode([finding.diff.expected_id or 0]) == "condition"
+    assert finding.diff.actual_ids[8] == tokens.encode("cond")[0]
+
+
+def test_a_stop_token_that_opens_the_next_turn_and_is_kept_comes_twice(tmp_path: Path) -> None:
+    """GLM-4.7 ends a turn with the opener of the next one; a server that keeps it has it before the template's own."""
+
+    def kept(codec: Codec) -> None:
+        codec._drop_last = frozenset()
+
+    row = drive("glm47", model_of("glm47", tmp_path), tmp_path, lanes=[Lane.V2_OPENAI], spoil=kept)
+    found = [finding for finding in row.findings(Lane.V2_OPENAI, Severity.HARD) if finding.check == "render"]
+    assert row.outcomes() == {Lane.V2_OPENAI: "hard"}
+    assert [finding.type for finding in found] == ["special_token_count"]
+    diff = found[0].diff
     assert diff is not None
-    assert tokens.decode([diff.expected_id or 0]) == "Get"
-    assert diff.expected_text.replace(" ", "") in tokens.decode(diff.expected_ids).replace(" ", "")
+    assert diff.actual_text == "<|observation|>", "the render goes on with the result here"

@@ -139,6 +139,7 @@ CASES: list[tuple[str, Alter, str]] = [
         lambda s: record(s, 3)["request"]["messages"][2].pop("tool_calls"),
         "history:replay",
     ),
+    ("tool calls lost from the stored reply", lambda s: choice(s, 2)["message"].pop("tool_calls"), "history:reply"),
     ("a stored reply changed", set_in(lambda s: choice(s, 1)["message"], "content", "x"), "history:reply"),
     ("the last stored reply changed", set_in(lambda s: choice(s, -1)["message"], "content", "x"), "history:reply"),
     ("another finish reason", set_in(lambda s: choice(s, 1), "finish_reason", "length"), "history:finish_reason"),

@@ -58,6 +58,7 @@ CASES: list[tuple[str, Callable[[Snapshot], object], str]] = [
     ("system prompt changed", lambda s: request(s, 5)[0].update(content="x"), "history:message"),
     ("list content not joined", lambda s: request(s, 4)[7].update(content=[{"type": "text"}] * 2), "history:message"),
     ("stored call changed", lambda s: call(stored(s, 0)).update(arguments='{"location": "Rome"}'), "history:reply"),
+    ("stored calls lost", lambda s: stored(s, 0).pop("tool_calls"), "history:reply"),
     ("stored thinking changed", lambda s: stored(s, 0).update(reasoning_content="x"), "history:reply"),
     ("finish reason changed", lambda s: choice(s, 0).update(finish_reason="stop"), "history:finish_reason"),
     ("not stored as chat record", lambda s: s["records"][0].update(path="/v1/messages"), "history:record"),

@@ -56,7 +56,17 @@ def test_another_split_of_the_same_text_is_no_difference(session: Case) -> None:
         ("weather assistant", "weather Assistant", ("non_assistant_text", "hard")),
         ("</tool_response><|im_end|>", "</tool_response>\n<|im_end|>", ("non_assistant_text", "hard")),
         ("<|im_end|>\n<|im_start|>user", "<|im_end|><|im_start|>user", ("special_token_count", "hard")),
+        (
+            "<|im_end|>\n<|im_start|>user\n<tool_response>",
+            "<|im_end|><|im_start|>user\n<tool_response>",
+            ("special_token_count", "hard"),
+        ),
         ("<|im_end|>\n<|im_start|>user", "<|im_end|>\n\n<|im_start|>user", ("non_assistant_text", "hard")),
+        (
+            "<|im_end|>\n<|im_start|>user\n<tool_response>",
+            "<|im_end|><|im_end|>\n<|im_start|>user\n<tool_response>",
+            ("special_token_count", "hard"),
+        ),
         (
             "</tool_response><|im_end|>",
             "</tool_response><|im_end|>\n<|im_start|>user\n<tool_response>\nx\n</tool_response><|im_end|>",

@@ -15,12 +15,21 @@ from tests.scripted_engine.faults import Fault, Kind
 from tests.unit.oracle.conftest import driven
 
 
-@pytest.mark.parametrize("turn", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("turn", "seen"),
+    [(1, ("render", "content")), (2, ("text", "content")), (3, ("render", "content"))],
+    ids=["in the syntax of a call", "in a word of the answer", "in the syntax of a later call"],
+)
 @pytest.mark.parametrize("kind", [Kind.DROP_TOKEN, Kind.SWAP_TOKEN])
-def test_a_sampled_id_that_the_engine_lost_or_exchanged_is_found(kind: Kind, turn: int, measure: Measure) -> None:
+def test_a_sampled_id_that_the_engine_lost_or_exchanged_is_found(
+    kind: Kind, turn: int, seen: tuple[str, str], measure: Measure
+) -> None:
+    """Parsers keep nothing of a call's syntax: there it is changed content of the render, which no family tolerates."""
     case = driven(Lane.V1_OPENAI, measure, stream=True, faults=[Fault(kind, turn=turn)])
-    findings = case.judged()
-    assert {finding.turn for finding in findings if finding.check in ("text", "render")} == {turn}
+    findings = [finding for finding in case.judged() if finding.check in ("text", "render")]
+    assert {finding.turn for finding in findings} == {turn}
+    assert seen in {(finding.check, finding.type) for finding in findings}
+    assert case.cell.limits.content == 0
 
 
 def record(text: str, tokens: Tokens, **message: Any) -> Record:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import orjson
 import pytest
 
 from runner.agents.records import SessionView, read
+from runner.base.terms import Lane
+from runner.oracle.measure import Measure
 from runner.oracle.tree import check_tree
-from tests.unit.oracle.conftest import Case
+from tests.unit.oracle.conftest import Case, driven
+
+from session_server.core import tree  # isort: skip
+from session_server.core.turn import Message, Position  # isort: skip
 
 Body = dict[str, Any]
 
@@ -96,3 +101,19 @@ def other_way(body: Body) -> None:
 )
 def test_each_fault_of_a_tree_is_found(grown: Case, alter: Callable[[Body], object], expected: set[str]) -> None:
     assert found(grown, alter) == expected
+
+
+def test_a_server_that_drops_the_reasoning_of_a_replay_forks_at_every_turn(
+    measure: Measure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = tree.Tree.position
+
+    def without(self: tree.Tree, messages: Sequence[Message], matcher: Any, **known: Any) -> Position:
+        return right(self, [{**message, "reasoning_content": None} for message in messages], matcher)
+
+    monkeypatch.setattr(tree.Tree, "position", without)
+    case = driven(Lane.V2_OPENAI, measure, stream=True, faults=[])
+    nodes = case.snapshot["metadata"]["tree"]["nodes"]
+    assert [node["parent"] for node in nodes] == [None] * 14
+    forked = [finding.turn for finding in case.judged() if (finding.check, finding.type) == ("tree", "branch")]
+    assert forked == [turn.turn for turn in case.transcript.turns if turn.parent is not None]

@@ -175,6 +175,11 @@ def test_each_fault_of_a_reply_does_what_it_says(url: str, engine: ScriptedEngin
     empty = told(with_fault(Kind.EMPTY))["message"]
     assert not empty["content"].strip()
     assert "tool_calls" not in empty
+    stopped = told(with_fault(Kind.STOPPED))
+    assert (stopped["finish_reason"], stopped["message"]["content"]) == ("stop", "")
+    assert stopped["message"]["reasoning_content"].startswith("\n")
+    wrong = told(with_fault(Kind.WRONG_REASON))
+    assert (wrong["finish_reason"], len(wrong["message"]["tool_calls"])) == ("stop", 1)
     assert "tool_calls" not in told(with_fault(Kind.NO_CALL))["message"]
     assert told(with_fault(Kind.WRONG_NAME))["message"]["tool_calls"][0]["function"]["name"] == "get_<|im_end|>weather"
     counted = told(with_fault(Kind.COMPLETION_TOKENS, value=3))
