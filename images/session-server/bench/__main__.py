@@ -12,13 +12,18 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from itertools import product
 from pathlib import Path
 
-from bench.load import Outcome, Shape, run
+from bench.load import Shape, run
+from bench.outcome import Outcome, Rounds, growth
 
 ROOT = Path(__file__).parents[1]
 SHAPES = (Shape(16, 20, 200), Shape(4, 60, 400))
+WARM_UP = Shape(2, 3, 50)
+STUB, VERSIONS = "stub", ("v1", "v2")
+TARGETS = (STUB, *VERSIONS)
 START_SECONDS = 120.0
 TITLES = ("turns/s", "p50 ms", "p99 ms", "first q", "last q", "growth", "cpu ms", "cpu 1q", "cpu 4q")
 TURNS_PER_SECOND = {SHAPES[0]: 400.0, SHAPES[1]: 250.0}
@@ -71,45 +76,45 @@ def free_port() -> int:
         return port
 
 
-def measure(tokenizer: Path, shapes: tuple[Shape, ...], repeats: int) -> dict[str, dict[str, Outcome]]:
-    """The best of `repeats` runs of every shape against the stub alone, v1 and v2."""
-    results: dict[str, dict[str, Outcome]] = {}
-    with tempfile.TemporaryDirectory() as folder:
+def measure(tokenizer: Path, repeats: int) -> dict[str, dict[Shape, Rounds]]:
+    """`repeats` runs of every shape against the stub alone, v1 and v2, in turns: what slows one down slows down all."""
+    outcomes: dict[tuple[str, Shape], list[Outcome]] = {key: [] for key in product(TARGETS, SHAPES)}
+    with serving(tokenizer) as targets:
+        for name, (pid, port) in targets.items():
+            asyncio.run(run(port, WARM_UP, pid=pid, direct=name == STUB))
+        for number, shape, (name, (pid, port)) in product(range(repeats), SHAPES, targets.items()):
+            outcome = asyncio.run(run(port, shape, pid=pid, direct=name == STUB))
+            outcomes[name, shape].append(outcome)
+            print(f"run {number + 1} of {repeats}, {shape}, {name}: {outcome.rate:.0f} turns/s", file=sys.stderr)
+    return {name: {shape: Rounds(outcomes[name, shape]) for shape in SHAPES} for name in TARGETS}
+
+
+@contextmanager
+def serving(tokenizer: Path) -> Iterator[dict[str, tuple[int, int]]]:
+    """Process id and port of the engine stub, and of a session server of each version in front of it.
+
+    Raises:
+        RuntimeError: one of them did not start.
+    """
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as running:
         port_file, log = Path(folder) / "port", Path(folder) / "stub.log"
-        with process(["-m", "bench.stub", str(port_file), str(tokenizer)], {}, log) as stub:
-            wait_for(stub, log, "the engine stub", port_file)
-            stub_port = int(port_file.read_text())
-            results["stub"] = _drive(stub, stub_port, shapes, repeats, direct=True)
-            for version in ("v1", "v2"):
-                port, log = free_port(), Path(folder) / f"{version}.log"
-                environment = {
-                    "SESSION_SERVER_ENGINE_URL": f"http://127.0.0.1:{stub_port}",
-                    "SESSION_SERVER_CORE_VERSION": version,
-                    "SESSION_SERVER_TOKENIZER_PATH": str(tokenizer),
-                    "SESSION_SERVER_TITO_MODEL": "qwen3",
-                    "SESSION_SERVER_HOST": "127.0.0.1",
-                    "SESSION_SERVER_PORT": str(port),
-                }
-                with process(["-m", "session_server"], environment, log) as server:
-                    wait_for(server, log, f"session server {version}", port)
-                    results[version] = _drive(server, port, shapes, repeats, direct=False)
-    return results
-
-
-def _drive(
-    target: subprocess.Popen[bytes], port: int, shapes: tuple[Shape, ...], repeats: int, *, direct: bool
-) -> dict[str, Outcome]:
-    def once(shape: Shape) -> Outcome:
-        return asyncio.run(run(port, shape, pid=target.pid, direct=direct))
-
-    once(Shape(2, 3, 50))
-    return {str(shape): max((once(shape) for _ in range(repeats)), key=lambda o: o.rate) for shape in shapes}
-
-
-def growth(target: Outcome, stub: Outcome) -> float:
-    """Last-quarter p50 over first-quarter p50, less what the growing request body costs the stub alone."""
-    grown = stub.quarter(3) - stub.quarter(0)
-    return (target.quarter(3) - grown) / target.quarter(0)
+        stub = running.enter_context(process(["-m", "bench.stub", str(port_file), str(tokenizer)], {}, log))
+        wait_for(stub, log, "the engine stub", port_file)
+        targets = {STUB: (stub.pid, int(port_file.read_text()))}
+        for version in VERSIONS:
+            port, log = free_port(), Path(folder) / f"{version}.log"
+            environment = {
+                "SESSION_SERVER_ENGINE_URL": f"http://127.0.0.1:{targets[STUB][1]}",
+                "SESSION_SERVER_CORE_VERSION": version,
+                "SESSION_SERVER_TOKENIZER_PATH": str(tokenizer),
+                "SESSION_SERVER_TITO_MODEL": "qwen3",
+                "SESSION_SERVER_HOST": "127.0.0.1",
+                "SESSION_SERVER_PORT": str(port),
+            }
+            server = running.enter_context(process(["-m", "session_server"], environment, log))
+            wait_for(server, log, f"session server {version}", port)
+            targets[version] = (server.pid, port)
+        yield targets
 
 
 def missed(row: dict[str, float], shape: Shape) -> str:
@@ -122,39 +127,51 @@ def missed(row: dict[str, float], shape: Shape) -> str:
     return ", ".join(misses)
 
 
+def figures(rounds: Rounds, stub: Rounds) -> dict[str, float]:
+    """A row of the table."""
+    return {
+        "turns_per_second": rounds.rate,
+        "p50_ms": rounds.percentile(0.5),
+        "p99_ms": rounds.percentile(0.99),
+        "first_quarter_p50_ms": rounds.quarter(0),
+        "last_quarter_p50_ms": rounds.quarter(3),
+        "growth": growth(rounds, stub),
+        "cpu_ms_per_turn": rounds.cpu_milliseconds,
+        "first_quarter_cpu_ms": rounds.cpu_quarter(0),
+        "last_quarter_cpu_ms": rounds.cpu_quarter(3),
+    }
+
+
+def line(name: str, row: dict[str, float]) -> str:
+    """A row as text; the stub's growth is what the others' is measured by, so it has none."""
+    cells = [
+        f"{value:9.0f}"
+        if key == "turns_per_second"
+        else " " * 9
+        if (name, key) == (STUB, "growth")
+        else f"{value:9.2f}"
+        for key, value in row.items()
+    ]
+    return f"{name:6}" + "".join(cells)
+
+
 def main() -> int:
     """Print one table per shape; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--tokenizer", type=Path, default=ROOT.parent / "engine-cpu" / "models" / "qwen3")
-    parser.add_argument("--repeats", type=int, default=2, help="runs per shape; the best counts")
+    parser.add_argument("--repeats", type=int, default=5, help="runs per shape and target")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
-    results = measure(options.tokenizer.resolve(), SHAPES, options.repeats)
+    if options.repeats < 1:
+        parser.error(f"--repeats is {options.repeats}; at least one run is needed")
+    results = measure(options.tokenizer.resolve(), options.repeats)
     document: dict[str, dict[str, dict[str, float]]] = {}
     for shape in SHAPES:
         print(f"\n{shape}\n{'':6}" + "".join(f"{title:>9}" for title in TITLES))
-        document[str(shape)] = {}
-        for name, outcomes in results.items():
-            outcome = outcomes[str(shape)]
-            row = {
-                "turns_per_second": outcome.rate,
-                "p50_ms": outcome.percentile(0.5),
-                "p99_ms": outcome.percentile(0.99),
-                "first_quarter_p50_ms": outcome.quarter(0),
-                "last_quarter_p50_ms": outcome.quarter(3),
-                "growth": growth(outcome, results["stub"][str(shape)]),
-                "cpu_ms_per_turn": outcome.cpu_milliseconds,
-                "first_quarter_cpu_ms": outcome.cpu_quarter(0),
-                "last_quarter_cpu_ms": outcome.cpu_quarter(3),
-            }
-            document[str(shape)][name] = row
-            print(
-                f"{name:6}{row['turns_per_second']:9.0f}{row['p50_ms']:9.2f}{row['p99_ms']:9.2f}"
-                f"{row['first_quarter_p50_ms']:9.2f}{row['last_quarter_p50_ms']:9.2f}"
-                + (f"{row['growth']:9.2f}" if name != "stub" else f"{'':9}")
-                + f"{row['cpu_ms_per_turn']:9.2f}{row['first_quarter_cpu_ms']:9.2f}{row['last_quarter_cpu_ms']:9.2f}"
-                + (f"   {missed(row, shape)}" if name != "stub" else "")
-            )
+        stub = results[STUB][shape]
+        document[str(shape)] = {name: figures(results[name][shape], stub) for name in TARGETS}
+        for name, row in document[str(shape)].items():
+            print(line(name, row) + (f"   {missed(row, shape)}" if name != STUB else ""))
     if options.json is not None:
         options.json.write_text(json.dumps(document, indent=2) + "\n")
     return 0

@@ -7,12 +7,12 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 
 import orjson
 
+from bench.outcome import Outcome
 from bench.stub import ANSWER, content_length
 
 _TEXT = (
@@ -32,47 +32,6 @@ class Shape:
 
     def __str__(self) -> str:
         return f"{self.sessions} sessions x {self.turns} turns x {self.words} words"
-
-
-@dataclass(slots=True)
-class Outcome:
-    """Seconds per turn, `[sessions][turns]`, and for all of it.
-
-    `cpu_marks` `[5]` are the seconds of processor time that the target's process had used at the start and when each
-    quarter of all turns was done.
-    """
-
-    seconds: float = 0.0
-    cpu_marks: list[float] = field(default_factory=list)
-    turns: list[list[float]] = field(default_factory=list)
-
-    @property
-    def rate(self) -> float:
-        """Turns per second."""
-        return sum(len(session) for session in self.turns) / self.seconds
-
-    @property
-    def cpu_milliseconds(self) -> float:
-        """Processor time of the target per turn; what stays comparable when the machine is busy with other things."""
-        return 1000 * (self.cpu_marks[-1] - self.cpu_marks[0]) / sum(len(session) for session in self.turns)
-
-    def cpu_quarter(self, number: int) -> float:
-        """As `cpu_milliseconds`, of the `number`-th quarter (0 to 3) of all turns."""
-        turns = sum(len(session) for session in self.turns) / 4
-        return 1000 * (self.cpu_marks[number + 1] - self.cpu_marks[number]) / turns
-
-    def percentile(self, share: float) -> float:
-        """Milliseconds that `share` of the turns took at most."""
-        ordered = sorted(value for session in self.turns for value in session)
-        return ordered[min(len(ordered) - 1, int(share * len(ordered)))] * 1000
-
-    def quarter(self, number: int) -> float:
-        """Median of the `number`-th quarter (0 to 3) of the turns, in milliseconds."""
-        values: list[float] = []
-        for session in self.turns:
-            size = max(1, len(session) // 4)
-            values += session[number * size : (number + 1) * size]
-        return median(values) * 1000
 
 
 class Connection:

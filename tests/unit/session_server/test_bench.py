@@ -6,8 +6,9 @@ import asyncio
 import os
 
 import pytest
-from bench.__main__ import GROWTH, SHAPES, TURNS_PER_SECOND, growth, missed
-from bench.load import Outcome, Shape, cpu_seconds, run
+from bench.__main__ import GROWTH, SHAPES, TURNS_PER_SECOND, figures, line, missed
+from bench.load import Shape, cpu_seconds, run
+from bench.outcome import Outcome, Rounds, growth
 from bench.stub import Stub, reply
 from session_server.tito.vocabulary import Vocabulary
 
@@ -62,9 +63,25 @@ def test_processor_time_of_a_process_is_seen() -> None:
 
 
 def test_growth_leaves_out_what_the_request_body_costs_by_itself() -> None:
-    stub = Outcome(turns=[[0.001, 0.001, 0.001, 0.003]])
-    target = Outcome(turns=[[0.010, 0.010, 0.010, 0.015]])
+    stub = Rounds([Outcome(turns=[[0.001, 0.001, 0.001, 0.003]])])
+    target = Rounds([Outcome(turns=[[0.010, 0.010, 0.010, 0.015]])])
     assert growth(target, stub) == pytest.approx(1.3)
+
+
+def test_runs_are_taken_together() -> None:
+    slow = Outcome(2.0, [0.0, 0.1, 0.2, 0.3, 0.8], [[0.3, 0.2, 0.1, 0.4], [0.3, 0.2, 0.1, 0.4]])
+    fast = Outcome(1.0, [1.0, 1.1, 1.2, 1.3, 1.4], [[0.1, 0.1, 0.1, 0.2], [0.1, 0.1, 0.1, 0.1]])
+    rounds = Rounds([slow, fast, fast])
+    assert rounds.rate == 8.0
+    assert rounds.quarter(0) == pytest.approx(100)
+    assert rounds.quarter(3) == pytest.approx(200)
+    assert rounds.percentile(0.99) == pytest.approx(400)
+    assert rounds.cpu_milliseconds == pytest.approx(50)
+    assert [rounds.cpu_quarter(number) for number in (0, 3)] == pytest.approx([50, 50])
+    row = figures(rounds, rounds)
+    assert row["growth"] == pytest.approx(1.0)
+    assert line("v1", row).split() == ["v1", "8", *(f"{value:.2f}" for value in list(row.values())[1:])]
+    assert len(line("stub", row).split()) == len(line("v1", row).split()) - 1
 
 
 def test_what_is_missed_is_said() -> None:
