@@ -28,8 +28,18 @@ from runner.oracle.parity import CHECK as PARITY
 from runner.oracle.scoring import CHECK as SCORING
 from runner.plan.model import Plan, PlannedCell
 from runner.report.closing import print_closing
+from runner.report.text import NOT_AS_RECORDED
 from runner.report.write import write_files, write_plan
-from runner.verdict.artifacts import judged, load_ledgers, load_plan, load_recorded, load_shards, merged
+from runner.verdict.artifacts import (
+    VERDICT_NAME,
+    judged,
+    load_ledgers,
+    load_plan,
+    load_recorded,
+    load_run,
+    load_shards,
+    merged,
+)
 from runner.verdict.compare import differences
 from runner.verdict.gate import with_problems
 from runner.verdict.model import Verdict
@@ -64,20 +74,33 @@ def replay(run: Path, *, models: Path | None = None, out: Path | None = None) ->
         print(f"reports: {written.html.parent}")
     print_closing(verdict, run)
     count = sum(cell.completed_samples for cell in verdict.cells)
-    same = "the verdict is the recorded one" if not verdict.problems else "see above for what differs"
-    print(f"replayed: {count} samples judged again; {same}")
+    print(f"replayed: {count} samples judged again; {_compared(run, verdict)}")
     return verdict.exit_code
 
 
+def _compared(run: Path, verdict: Verdict) -> str:
+    if verdict.differences:
+        return f"see above for what is {NOT_AS_RECORDED}"
+    return "the verdict is the recorded one" if load_recorded(run) else NO_VERDICT
+
+
+NO_VERDICT = "there is no recorded verdict to compare with"
+
+
 def replayed(run: Path, *, models: Path | None = None) -> tuple[Plan, Verdict]:
-    """Plan and verdict of the run after judging all its evidence again.
+    """Plan and verdict of the run after judging all its evidence again, with how it differs from the recorded one.
+
+    A run that lost its verdict lacks evidence; what it would have been is then what the ledgers say.
 
     Raises:
         ConfigurationError: there is no plan that can be read.
     """
     shards = load_shards(run)
     if shards:
-        return merged(run, shards, [replayed(shard, models=models) for shard in shards])
+        plan, verdict = merged(run, shards, [replayed(shard, models=models) for shard in shards])
+        _, gated = load_run(run)
+        # What the evidence says of each shard is compared there; here, that the verdict is the one of these shards.
+        return plan, _held_against(run, verdict, gated=gated, again=gated)
     plan = load_plan(run)
     forms = {lease.family: lease.tito_model for lease in plan.leases}
 
@@ -88,8 +111,14 @@ def replayed(run: Path, *, models: Path | None = None) -> tuple[Plan, Verdict]:
 
     ledgers = load_ledgers(run)
     verdict = judged(run, plan, rejudged(plan, ledgers, run, measure))
-    recorded = load_recorded(run) or judged(run, plan, ledgers)
-    return plan, with_problems(verdict, differences(recorded, verdict))
+    return plan, _held_against(run, verdict, gated=judged(run, plan, ledgers), again=verdict)
+
+
+def _held_against(run: Path, verdict: Verdict, *, gated: Verdict, again: Verdict) -> Verdict:
+    """`verdict`, with how `again` differs from what the run recorded; from `gated` where it recorded none."""
+    recorded = load_recorded(run)
+    lacking = [] if recorded else [f"{VERDICT_NAME} is missing: {NO_VERDICT}"]
+    return with_problems(verdict, lacking, differences(recorded or gated, again))
 
 
 def rejudged(

@@ -24,6 +24,7 @@ from runner.report.text import (
     plain,
     remarks,
     retries_word,
+    run_problems,
     times,
 )
 from runner.verdict.model import CellVerdict, Rule, Verdict
@@ -61,10 +62,11 @@ def print_closing(verdict: Verdict, run: Path, *, stream: TextIO | None = None) 
         figures = ", ".join(f"{name} {figure}" for name, figure in times(lease))
         if figures:
             console.print(Text(f"{lease.family}: {figures}", style="dim"))
-    for problem in verdict.problems[:_MOST_PROBLEMS]:
-        console.print(Text(plain(f"incomplete: {problem}"), style="red"))
-    if len(verdict.problems) > _MOST_PROBLEMS:
-        console.print(Text(f"incomplete: and {len(verdict.problems) - _MOST_PROBLEMS} more problems", style="red"))
+    problems = run_problems(verdict)
+    for kind, problem in problems[:_MOST_PROBLEMS]:
+        console.print(Text(plain(f"{kind}: {problem}"), style="red"))
+    if len(problems) > _MOST_PROBLEMS:
+        console.print(Text(f"and {len(problems) - _MOST_PROBLEMS} more problems of the run", style="red"))
     console.print(Text(headline(verdict), style="bold green" if verdict.passed else "bold red"))
     console.print(Text(f"artifacts: {run}"))
     bad = bad_cells(verdict)

@@ -26,6 +26,7 @@ from runner.report.text import (
     parted,
     plain,
     retries_word,
+    run_problems,
     spelled,
 )
 from runner.report.turns import Session, worst
@@ -72,6 +73,7 @@ def html(
         plan=plan,
         verdict=verdict,
         headline=headline(verdict),
+        problems=run_problems(verdict),
         lanes=list(Lane),
         rows=matrix(plan, verdict),
         cells=sorted(driven, key=lambda cell: (not cell.failed, cell.outcome is Outcome.PASS)),

@@ -22,6 +22,7 @@ from runner.report.text import (
     plain,
     remarks,
     retries_word,
+    run_problems,
 )
 from runner.verdict.model import CellVerdict, Verdict
 
@@ -35,10 +36,11 @@ def junit(verdict: Verdict) -> JUnitXml:
     suite.add_property("verdict", headline(verdict))
     for cell in verdict.cells:
         suite.add_testcase(_testcase(cell))
-    if verdict.problems or not (bad_cells(verdict) or verdict.passed):
+    problems = run_problems(verdict)
+    if problems or not (bad_cells(verdict) or verdict.passed):
         case = TestCase("the run as a whole", classname="run")
-        text = "\n".join(verdict.problems) or headline(verdict)
-        case.result = [Error(_xml(text.splitlines()[0]), "incomplete")]
+        kind, text = problems[0] if problems else ("incomplete", headline(verdict))
+        case.result = [Error(_xml(text.splitlines()[0]), kind)]
         suite.add_testcase(case)
     document.add_testsuite(suite)
     return document

@@ -17,6 +17,7 @@ from runner.report.text import (
     plain,
     remarks,
     retries_word,
+    run_problems,
     times,
 )
 from runner.verdict.model import CellVerdict, Verdict
@@ -45,7 +46,7 @@ def summary(verdict: Verdict, limit: int = LIMIT_BYTES) -> str:
 
 def github_annotations(verdict: Verdict) -> list[str]:
     """GitHub workflow commands, at most ten: errors, then passes that needed retries; the last for those left over."""
-    lines = [_annotation("error", "run", problem) for problem in verdict.problems]
+    lines = [_annotation("error", f"run: {kind}", problem) for kind, problem in run_problems(verdict)]
     for cell in bad_cells(verdict):
         message = cell.reasons[0].message if cell.reasons else ""
         lines.append(_annotation("error", f"{cell.cell}: {outcome_word(cell)}", f"{message}\n{cell.reproduce}"))
@@ -77,8 +78,8 @@ def _property(text: str) -> str:
 
 def _parts(verdict: Verdict) -> Iterator[str]:
     yield f"## {headline(verdict)}\n\nRun `{verdict.run_id}`\n\n"
-    for problem in verdict.problems:
-        yield f"- **incomplete**: {_cell(problem)}\n"
+    for kind, problem in run_problems(verdict):
+        yield f"- **{kind}**: {_cell(problem)}\n"
     yield (
         "| cell | outcome | samples | turns | prompt tokens | sampled tokens | wall | seconds | retries |\n"
         "|---|---|--:|--:|--:|--:|--:|--:|--:|\n"

@@ -78,6 +78,17 @@ def headline(verdict: Verdict) -> str:
     return f"{'PASS' if verdict.passed else 'FAIL'}: {counts}{more}; exit code {int(verdict.exit_code)}"
 
 
+NOT_AS_RECORDED = "not as recorded"
+
+
+def run_problems(verdict: Verdict) -> list[tuple[str, str]]:
+    """What keeps the run as a whole from passing: what kind of problem, in a word or two, and the problem."""
+    return [
+        *(("incomplete", problem) for problem in verdict.problems),
+        *((NOT_AS_RECORDED, difference) for difference in verdict.differences),
+    ]
+
+
 def first_finding(cell: CellVerdict) -> tuple[int, Finding] | None:
     """The finding to show first, with its sample index: hard before soft, one with a token diff before one without."""
     findings = [

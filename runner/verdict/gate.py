@@ -87,10 +87,11 @@ def decide(plan: Plan, ledgers: Mapping[str, Sequence[Ledger]]) -> Verdict:
     )
 
 
-def with_problems(verdict: Verdict, problems: Sequence[str]) -> Verdict:
-    """The verdict with more problems of the run as a whole, and the exit code that follows."""
-    every = [*verdict.problems, *problems]
-    return verdict.model_copy(update={"problems": every, "exit_code": exit_code(verdict.cells, every)})
+def with_problems(verdict: Verdict, problems: Sequence[str], differences: Sequence[str] = ()) -> Verdict:
+    """The verdict with more problems of the run as a whole, or differences, and the exit code that follows."""
+    every, differ = [*verdict.problems, *problems], [*verdict.differences, *differences]
+    code = exit_code(verdict.cells, [*every, *differ])
+    return verdict.model_copy(update={"problems": every, "differences": differ, "exit_code": code})
 
 
 def exit_code(cells: Sequence[CellVerdict], problems: Sequence[str] = ()) -> ExitCode:
@@ -224,10 +225,11 @@ def _hard(cell: PlannedCell, evidence: Evidence) -> list[tuple[Outcome, Reason]]
         return []
     found = [(s, finding) for s in hard for finding in s.findings if finding.severity == "hard"]
     count = sum(max(s.hard_mismatch_count, sum(f.severity == "hard" for f in s.findings)) for s in hard)
-    types = sorted({name for s in hard for name in s.hard_mismatch_types} | {finding.type for _, finding in found})
+    named = {name for s in hard for name in s.hard_mismatch_types}
+    types = named | {f"{finding.check}:{finding.type}" for _, finding in found if finding.type not in named}
     message = (
         f"{count} hard mismatch{'es' * (count > 1)} in {len(hard)} of {len(evidence.samples)} samples"
-        f" (types: {', '.join(types) or 'not named'})"
+        f" (types: {', '.join(sorted(types)) or 'not named'})"
     )
     if found:
         sample, first = found[0]

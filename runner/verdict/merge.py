@@ -65,10 +65,12 @@ def merge(parts: Sequence[Part]) -> tuple[Plan, Verdict]:
     ]
     cells += [_unknown(cell, shard) for shard, names in plan.elsewhere.items() for cell in names]
     found = [*lacking, *told]
+    differ = [f"shard {part.plan.shard}: {said}" for part in parts for said in part.verdict.differences]
     verdict = Verdict(
         run_id=run_id,
-        exit_code=exit_code(cells, found),
+        exit_code=exit_code(cells, [*found, *differ]),
         problems=found,
+        differences=differ,
         cells=cells,
         leases=[lease for part in parts for lease in part.verdict.leases],
         engines=[facts for part in parts for facts in part.verdict.engines],

@@ -186,6 +186,8 @@ class Verdict(_Model):
     exit_code: ExitCode
     problems: list[str] = Field(default_factory=list)
     """What is wrong with the run as a whole; each is missing evidence."""
+    differences: list[str] = Field(default_factory=list)
+    """Only of a replay: where it is not the recorded verdict, which the evidence then does not support."""
     cells: list[CellVerdict]
     leases: list[LeaseTiming] = Field(default_factory=list)
     engines: list[EngineFacts] = Field(default_factory=list)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.base.errors import ConfigurationError
-from runner.base.terms import ExitCode, Lane
+from runner.base.terms import ExitCode, Lane, Outcome
 from runner.cli.gate import gate
 from runner.cli.merge import merge
 from runner.cli.record import recorded_cell
@@ -18,6 +18,7 @@ from runner.ledger.reader import read_ledger
 from runner.ledger.writer import LedgerWriter
 from runner.report.write import write_files, write_plan
 from runner.verdict.artifacts import load_plan, load_recorded, load_run
+from runner.verdict.model import Verdict
 from runner.verdict.models import keep_models
 from tests.unit.agents.bench import MODEL
 
@@ -109,6 +110,23 @@ def test_an_id_changed_in_one_shard_fails_the_replay_of_all(
     capsys.readouterr()
     assert replay(tmp_path / "out") is ExitCode.VERIFICATION_FAILED
     assert "qwen3_again/v2-openai/baseline: hard" in capsys.readouterr().out
+
+
+def test_a_merged_verdict_that_is_gone_or_not_that_of_its_shards_is_told_by_a_replay(
+    shards: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    merge(out, shards)
+    path = out / "verdict.json"
+    verdict = Verdict.model_validate_json(path.read_bytes())
+    verdict.cells[0].outcome = Outcome.SOFT
+    path.write_text(verdict.model_dump_json(), encoding="utf-8")
+    capsys.readouterr()
+    assert replay(out) is ExitCode.INCOMPLETE
+    assert "not as recorded: qwen3/v1-openai/baseline: recorded soft, now pass" in capsys.readouterr().out
+    path.unlink()
+    assert replay(out) is ExitCode.INCOMPLETE
+    assert "incomplete: verdict.json is missing" in capsys.readouterr().out
 
 
 def test_whatever_is_wrong_is_said_at_once_and_nothing_is_written(shards: list[Path], tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from runner.cli.replay import replay, replayed
 from runner.ledger.reader import read_ledger
 from runner.ledger.records import Finding, SampleRecord, Severity
 from runner.ledger.writer import LedgerWriter
+from runner.report.write import write_files
 from runner.verdict.artifacts import load_recorded, load_run
 from runner.verdict.model import SampleState, Verdict
 from tests.scripted_engine.faults import Fault, Kind
@@ -82,7 +83,11 @@ def test_one_id_changed_in_a_prompt_fails_with_a_diff_that_names_turn_role_and_t
     (finding,) = [f for f in cell.samples[1].findings if f.check == "prefix"]
     assert (finding.turn, finding.diff and finding.diff.token_index) == (4, seen[0])
     assert finding.role
-    assert any(re.search(r"sample 1: recorded (clean|soft).*, now hard", problem) for problem in verdict.problems)
+    assert any(re.search(r"sample 1: recorded (clean|soft).*, now hard", said) for said in verdict.differences)
+    assert verdict.problems == [], "a difference is no missing evidence"
+    assert re.search(rf"^not as recorded: qwen3/{lane}/baseline sample 1: recorded (clean|soft)", said, re.MULTILINE)
+    assert "incomplete: " not in said
+    assert "judged again; see above for what is not as recorded" in said
 
 
 def test_one_sampled_id_changed_is_found_as_an_assistant_token(run: Run) -> None:
@@ -187,12 +192,34 @@ def test_a_verdict_that_the_evidence_does_not_support_is_a_problem_of_the_run(
     verdict.cells[0].outcome = Outcome.SOFT
     path.write_text(verdict.model_dump_json(), encoding="utf-8")
     assert replay(run.path) is ExitCode.INCOMPLETE
-    assert "qwen3/v1-openai/baseline: recorded soft, now pass" in capsys.readouterr().out
+    assert "not as recorded: qwen3/v1-openai/baseline: recorded soft, now pass" in capsys.readouterr().out
     path.write_text("{", encoding="utf-8")
     with pytest.raises(IncompleteError, match="is not a verdict"):
         replay(run.path)
-    path.unlink()
-    assert replay(run.path) is ExitCode.OK, "without one the gate's own is what it is held against"
+
+
+def test_a_run_that_lost_its_verdict_lacks_evidence_and_is_still_held_against_its_ledgers(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (run.path / "verdict.json").unlink()
+    assert gate(run.path) is ExitCode.OK, "the gate does not need it"
+    capsys.readouterr()
+    assert replay(run.path) is ExitCode.INCOMPLETE
+    said = capsys.readouterr().out
+    assert "incomplete: verdict.json is missing: there is no recorded verdict to compare with" in said
+    assert "6 samples judged again; there is no recorded verdict to compare with" in said
+    assert "the verdict is the recorded one" not in said
+    run.edit(Lane.V1_OPENAI, 1, lambda records: prompt(records, 1).append(7))
+    assert replay(run.path) is ExitCode.VERIFICATION_FAILED
+    assert "not as recorded: qwen3/v1-openai/baseline sample 1: recorded clean, now hard" in capsys.readouterr().out
+
+
+def test_a_kind_of_mismatch_is_told_once(run: Run) -> None:
+    run.edit(Lane.V1_OPENAI, 1, lambda records: sampled(records, 1)[4].__setitem__(1, sampled(records, 1)[4][1] + 1))
+    _, verdict = replayed(run.path)
+    told = re.search(r"\(types: (.*?)\)", verdict.cells[0].reasons[0].message)
+    assert told is not None
+    assert told[1].split(", ") == ["counts:client_ids", "prefix:parser", "text:reasoning"]
 
 
 def test_findings_of_the_engine_stand_in_a_replay(run: Run) -> None:
@@ -211,9 +238,9 @@ def test_findings_of_the_engine_stand_in_a_replay(run: Run) -> None:
                 writer.write(record.model_copy(update=more))
             else:
                 writer.write(record)
-    (run.path / "verdict.json").unlink()
+    write_files(*load_run(run.path), run.path)
     _, verdict = replayed(run.path)
-    assert verdict == load_run(run.path)[1]
+    assert verdict == load_recorded(run.path)
     assert verdict.cells[0].outcome is Outcome.HARD
 
 

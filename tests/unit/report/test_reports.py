@@ -149,6 +149,17 @@ class TestClosing:
         assert "problem 8" not in text
         assert "and 22 more problems" in text
 
+    def test_a_replay_that_differs_says_so_and_not_that_something_is_missing(self, plan: Plan, tmp_path: Path) -> None:
+        verdict = Verdict(run_id="run", exit_code=ExitCode.INCOMPLETE, problems=[], differences=["it is <x>"], cells=[])
+        assert "not as recorded: it is <x>" in closing(verdict)
+        assert "incomplete: " not in closing(verdict)
+        assert "- **not as recorded**: it is &lt;x&gt;" in summary(verdict)
+        assert github_annotations(verdict) == ["::error title=run%3A not as recorded::it is <x>"]
+        page = html(plan, verdict)
+        assert '<span class="chip warn">not as recorded</span> it is &lt;x&gt;' in page
+        write_files(plan, verdict, tmp_path)
+        assert 'type="not as recorded"' in (tmp_path / "junit.xml").read_text(encoding="utf-8")
+
     def test_a_run_without_evidence_as_a_whole_says_so(self) -> None:
         verdict = Verdict(run_id="run", exit_code=ExitCode.INCOMPLETE, problems=["nothing was verified"], cells=[])
         assert "incomplete: nothing was verified" in closing(verdict)

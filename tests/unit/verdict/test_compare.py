@@ -105,9 +105,11 @@ def test_differences_keep_a_run_from_passing_and_hide_no_failure(world: World) -
     verdict = world.verdict()
     assert verdict.exit_code is ExitCode.OK
     assert with_problems(verdict, []) == verdict
-    assert with_problems(verdict, ["it differs"]).exit_code is ExitCode.INCOMPLETE
+    assert with_problems(verdict, [], ["it differs"]).exit_code is ExitCode.INCOMPLETE
+    assert with_problems(verdict, [], ["it differs"]).differences == ["it differs"]
+    assert with_problems(verdict, ["it is lost"]).exit_code is ExitCode.INCOMPLETE
     world.records[world.key][1] = world.hard(1)
-    failed = with_problems(world.verdict(), ["it differs"])
+    failed = with_problems(world.verdict(), [], ["it differs"])
     assert failed.exit_code is ExitCode.VERIFICATION_FAILED
     assert failed.cells[0].outcome is Outcome.HARD
     assert failed.cells[0].samples[1].state is SampleState.HARD
