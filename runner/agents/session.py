@@ -21,6 +21,7 @@ from runner.agents.messages import read_message
 from runner.agents.records import Health, JsonObject, OutputToken, Reply, Usage, excerpt, read
 from runner.agents.sse import Assembler
 from runner.agents.stream import MessageAssembler
+from runner.agents.transcript import Forest
 from runner.base.errors import InfrastructureError, VerificationError
 
 ENGINE = "engine"
@@ -115,6 +116,18 @@ class SessionClient:
         response = await self._exchange("GET", f"/sessions/{session_id}")
         self._expect(response, 200, "records", "GET /sessions/{id}")
         return response.content
+
+    async def forest(self, session_id: str) -> Forest:
+        """`GET /sessions/{id}?view=tree`: the records of all conversations, from a server that shows them."""
+        response = await self._exchange("GET", f"/sessions/{session_id}?view=tree")
+        if response.status_code != 200:
+            return Forest(response.status_code)
+        try:
+            return Forest(200, orjson.loads(response.content))
+        except orjson.JSONDecodeError as error:
+            raise VerificationError(
+                "records", f"GET /sessions/{{id}}?view=tree is not JSON ({error}): {excerpt(response.content)}"
+            ) from error
 
     async def delete(self, session_id: str) -> None:
         """`DELETE /sessions/{id}`."""

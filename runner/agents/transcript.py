@@ -86,6 +86,17 @@ class TurnLog:
     kept: Kept | None = None
 
 
+@dataclass(frozen=True)
+class Forest:
+    """What `GET /sessions/{id}?view=tree` answered: with 200 `body` holds the record of every node, else it is None.
+
+    A server need not have that view, and may show the active path alone.
+    """
+
+    status: int
+    body: JsonValue = None
+
+
 @dataclass
 class Transcript:
     """One session as its agent saw it. Filled while it is driven, so that a broken-off session has one as well."""
@@ -102,18 +113,22 @@ class Transcript:
     """Rejected replies of a turn that never got a good one."""
     unseen: list[Unseen] = field(default_factory=list)
     """Requests whose replies the client gave up."""
+    forest: Forest | None = None
+    """All conversations of the session, where the script has left more than one behind."""
     counterpart: Counterpart | None = None
     """The same script driven another way beside this session, where the script does that."""
 
     @property
     def path(self) -> list[TurnLog]:
         """The turns that must survive at the server: from the first turn to the last one, by `parent`."""
-        by_number = {turn.turn: turn for turn in self.turns}
-        chain: list[TurnLog] = []
-        number = self.turns[-1].turn if self.turns else None
-        while number is not None:
+        return self.path_to(self.turns[-1].turn) if self.turns else []
+
+    def path_to(self, turn: int) -> list[TurnLog]:
+        """The turns from the first one to the turn of this number, by `parent`."""
+        by_number = {log.turn: log for log in self.turns}
+        chain = [by_number[turn]]
+        while (number := chain[-1].parent) is not None:
             chain.append(by_number[number])
-            number = chain[-1].parent
         return chain[::-1]
 
     @property

@@ -1,8 +1,8 @@
 """A line of the system prompt that changes while the conversation goes on (`volatile-system`), as clocks do.
 
 Every token behind that line is another one then, so nothing may be reused. A tree begins a new root, and the
-conversation that went on under the old line is still there when it comes back. A line of turns cannot keep both: with
-more than one turn to give up it refuses, and stays as it was.
+conversation that went on under the old line is still there when it comes back; both are looked at in the end. A line of
+turns cannot keep both: with more than one turn to give up it refuses, and stays as it was.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ async def drive(scene: Scene) -> None:
     talk.history = new
     talk.user(script.USER_FOLLOWUPS[2])
     await _call_and_answer(talk, 2)
+    scene.transcript.forest = await scene.client.forest(scene.session)
 
 
 async def _call_and_answer(talk: Conversation, number: int) -> None:

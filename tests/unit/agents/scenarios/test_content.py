@@ -13,11 +13,10 @@ from typing import Any
 
 import pytest
 
-from runner.agents.scenarios import arguments, volatile
+from runner.agents.scenarios import arguments
 from runner.agents.scenarios.parallel import CALL_SYNTAX
 from runner.base.errors import VerificationError
 from runner.base.terms import Lane
-from runner.oracle.finding import Severity
 from runner.oracle.render import as_sent
 from runner.plan.scenarios import PAIR_PARSERS, SCENARIOS
 from tests.scripted_engine import model as scripted_model
@@ -25,7 +24,7 @@ from tests.scripted_engine.dialects.qwen3 import Qwen3
 from tests.scripted_engine.faults import Fault, Kind
 from tests.unit.agents.scenarios.stage import Driven, driven, measure
 
-from session_server.core import linear, tree  # isort: skip
+from session_server.core import tree  # isort: skip
 from session_server.core.turn import Message, Position  # isort: skip
 from session_server.tito.codec import Codec  # isort: skip
 from session_server.wire import openai as chat_wire  # isort: skip
@@ -238,25 +237,13 @@ def test_a_part_that_is_missing_from_the_record_is_caught(lane: Lane) -> None:
     assert "history:message" in clean("list-content", lane).hard(lose)
 
 
-# --- volatile-system
+# --- cache-control
 
 
-@pytest.mark.parametrize("lane", [V2, MESSAGES])
-def test_the_new_root_is_counted_and_the_block_that_changed_is_named(lane: Lane) -> None:
-    session = clean("volatile-system", lane)
-    roots = [node for node in session.view.metadata.tree.nodes if node.parent is None]  # type: ignore[union-attr]
-    (note,) = [f for f in session.judged() if f.type == "new_root"]
-    assert len(roots) == 2
-    assert note.severity is Severity.NOTE
-    assert note.turn == 3
-    assert note.message.startswith("turn 3 began a new root (2 of 2)")
-    assert "message 0 (system)" in note.message
-    assert ("block 1" in note.message) is (lane is MESSAGES)
-    assert f"{volatile.TIMES[0]!r} became {volatile.TIMES[1]!r}" in note.message
-
-
-def test_both_conversations_go_on_where_they_were() -> None:
-    assert [turn.parent for turn in clean("volatile-system", V2).transcript.turns] == [None, 1, None, 3, 2, 4, 6]
+def test_the_mark_moves_with_every_turn_and_the_system_prompt_keeps_its_own() -> None:
+    for turn in clean("cache-control", MESSAGES).transcript.turns:
+        marked = [index for index, message in enumerate(turn.messages) if "cache_control" in str(message)]
+        assert marked == [0, len(turn.messages) - 1]
 
 
 def other_matching(monkeypatch: pytest.MonkeyPatch, same: Callable[[Message, Message, Any], bool]) -> None:
@@ -267,49 +254,6 @@ def other_matching(monkeypatch: pytest.MonkeyPatch, same: Callable[[Message, Mes
         return right(self, [dict(m) for m in messages], lambda a, b: same(a, b, matcher))
 
     monkeypatch.setattr(tree.Tree, "position", position)
-
-
-@pytest.mark.parametrize("lane", [V2, MESSAGES])
-def test_a_tree_that_overlooks_the_system_prompt_is_caught(lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
-    other_matching(monkeypatch, lambda a, b, matcher: a["role"] == b["role"] == "system" or matcher(a, b))
-    assert {"tree:branch", "render:non_assistant_text"} <= driven("volatile-system", lane).hard()
-
-
-def test_v1_refuses_the_change_and_goes_on_with_the_old_line() -> None:
-    session = clean("volatile-system", V1)
-    assert session.transcript.driver_events == ["refused"]
-    assert [turn.parent for turn in session.transcript.turns] == [None, 1, 2, 3]
-    assert not [f for f in session.judged() if f.type == "new_root"]
-
-
-def test_a_line_that_gives_up_every_turn_instead_of_refusing_fails_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linear, "MAX_ROLLBACK", 99)
-    with pytest.raises(VerificationError, match="answered 200, expected a refusal"):
-        driven("volatile-system", V1)
-
-
-def test_a_refusal_that_loses_a_turn_fails_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = linear.Line.position
-
-    def forgetful(self: linear.Line, *request: Any, **known: Any) -> Position:
-        try:
-            return right(self, *request, **known)
-        except Exception:
-            self._tip = self._tip.parent if self._tip is not None else None
-            raise
-
-    monkeypatch.setattr(linear.Line, "position", forgetful)
-    with pytest.raises(VerificationError, match="the refused request changed the session"):
-        driven("volatile-system", V1)
-
-
-# --- cache-control
-
-
-def test_the_mark_moves_with_every_turn_and_the_system_prompt_keeps_its_own() -> None:
-    for turn in clean("cache-control", MESSAGES).transcript.turns:
-        marked = [index for index, message in enumerate(turn.messages) if "cache_control" in str(message)]
-        assert marked == [0, len(turn.messages) - 1]
 
 
 def test_a_tree_that_takes_a_moved_mark_for_other_content_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
