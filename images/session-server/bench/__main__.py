@@ -1,4 +1,4 @@
-"""`python -m bench`: turns per second and latencies of the stub alone, of v1 and of v2, in one run."""
+"""`python -m bench`: what turns cost against the stub alone, v1 and v2 (in both dialects), in one run."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
-from bench.load import Shape, run
+from bench.load import Shape, Target, Wire, run
 from bench.outcome import Outcome, Rounds, growth
 
 ROOT = Path(__file__).parents[1]
 SHAPES = (Shape(16, 20, 200), Shape(4, 60, 400))
 WARM_UP = Shape(2, 3, 50)
-STUB, VERSIONS = "stub", ("v1", "v2")
-TARGETS = (STUB, *VERSIONS)
+STUB, VERSIONS, MESSAGES = "stub", ("v1", "v2"), "v2 messages"
+TARGETS = (STUB, *VERSIONS, MESSAGES)
 START_SECONDS = 120.0
 TITLES = ("turns/s", "p50 ms", "p99 ms", "first q", "last q", "growth", "cpu ms", "cpu 1q", "cpu 4q")
 TURNS_PER_SECOND = {SHAPES[0]: 400.0, SHAPES[1]: 250.0}
@@ -80,18 +81,18 @@ def measure(tokenizer: Path, repeats: int) -> dict[str, dict[Shape, Rounds]]:
     """`repeats` runs of every shape against the stub alone, v1 and v2, in turns: what slows one down slows down all."""
     outcomes: dict[tuple[str, Shape], list[Outcome]] = {key: [] for key in product(TARGETS, SHAPES)}
     with serving(tokenizer) as targets:
-        for name, (pid, port) in targets.items():
-            asyncio.run(run(port, WARM_UP, pid=pid, direct=name == STUB))
-        for number, shape, (name, (pid, port)) in product(range(repeats), SHAPES, targets.items()):
-            outcome = asyncio.run(run(port, shape, pid=pid, direct=name == STUB))
+        for target in targets.values():
+            asyncio.run(run(target, WARM_UP))
+        for number, shape, (name, target) in product(range(repeats), SHAPES, targets.items()):
+            outcome = asyncio.run(run(target, shape))
             outcomes[name, shape].append(outcome)
             print(f"run {number + 1} of {repeats}, {shape}, {name}: {outcome.rate:.0f} turns/s", file=sys.stderr)
     return {name: {shape: Rounds(outcomes[name, shape]) for shape in SHAPES} for name in TARGETS}
 
 
 @contextmanager
-def serving(tokenizer: Path) -> Iterator[dict[str, tuple[int, int]]]:
-    """Process id and port of the engine stub, and of a session server of each version in front of it.
+def serving(tokenizer: Path) -> Iterator[dict[str, Target]]:
+    """The engine stub, and a session server of each version in front of it.
 
     Raises:
         RuntimeError: one of them did not start.
@@ -100,11 +101,12 @@ def serving(tokenizer: Path) -> Iterator[dict[str, tuple[int, int]]]:
         port_file, log = Path(folder) / "port", Path(folder) / "stub.log"
         stub = running.enter_context(process(["-m", "bench.stub", str(port_file), str(tokenizer)], {}, log))
         wait_for(stub, log, "the engine stub", port_file)
-        targets = {STUB: (stub.pid, int(port_file.read_text()))}
+        engine = Target(stub.pid, int(port_file.read_text()), Wire.DIRECT)
+        targets = {STUB: engine}
         for version in VERSIONS:
             port, log = free_port(), Path(folder) / f"{version}.log"
             environment = {
-                "SESSION_SERVER_ENGINE_URL": f"http://127.0.0.1:{targets[STUB][1]}",
+                "SESSION_SERVER_ENGINE_URL": f"http://127.0.0.1:{engine.port}",
                 "SESSION_SERVER_CORE_VERSION": version,
                 "SESSION_SERVER_TOKENIZER_PATH": str(tokenizer),
                 "SESSION_SERVER_TITO_MODEL": "qwen3",
@@ -113,7 +115,8 @@ def serving(tokenizer: Path) -> Iterator[dict[str, tuple[int, int]]]:
             }
             server = running.enter_context(process(["-m", "session_server"], environment, log))
             wait_for(server, log, f"session server {version}", port)
-            targets[version] = (server.pid, port)
+            targets[version] = Target(server.pid, port, Wire.CHAT)
+        targets[MESSAGES] = replace(targets["v2"], wire=Wire.MESSAGES)
         yield targets
 
 
@@ -152,7 +155,7 @@ def line(name: str, row: dict[str, float]) -> str:
         else f"{value:9.2f}"
         for key, value in row.items()
     ]
-    return f"{name:6}" + "".join(cells)
+    return f"{name:12}" + "".join(cells)
 
 
 def main() -> int:
@@ -167,7 +170,7 @@ def main() -> int:
     results = measure(options.tokenizer.resolve(), options.repeats)
     document: dict[str, dict[str, dict[str, float]]] = {}
     for shape in SHAPES:
-        print(f"\n{shape}\n{'':6}" + "".join(f"{title:>9}" for title in TITLES))
+        print(f"\n{shape}\n{'':12}" + "".join(f"{title:>9}" for title in TITLES))
         stub = results[STUB][shape]
         document[str(shape)] = {name: figures(results[name][shape], stub) for name in TARGETS}
         for name, row in document[str(shape)].items():

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 import orjson
@@ -20,6 +21,7 @@ _TEXT = (
     "temperature wind north south river mountain morning evening light heavy warm cold"
 )
 WORDS = tuple(_TEXT.split())
+SYSTEM = "You are a weather assistant."
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,23 +69,52 @@ class Connection:
             await self._writer.wait_closed()
 
 
-def _bodies(shape: Shape, seed: int) -> Sequence[bytes]:
+class Wire(StrEnum):
+    """How the load speaks: chat completions to the stub itself, or to a session in one of the two dialects."""
+
+    DIRECT = "direct"
+    CHAT = "chat"
+    MESSAGES = "messages"
+
+    @property
+    def path(self) -> str:
+        """Where a turn is asked for."""
+        return "/v1/messages" if self is Wire.MESSAGES else "/v1/chat/completions"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is driven: a process, its port, and how it is spoken to."""
+
+    pid: int
+    port: int
+    wire: Wire
+
+
+def _bodies(shape: Shape, seed: int, wire: Wire) -> Sequence[bytes]:
     """The requests of one session, made before the clock starts."""
     rng = random.Random(seed)  # noqa: S311 - words of a load, no secret
-    messages: list[dict[str, str]] = [{"role": "system", "content": "You are a weather assistant."}]
+    fields: dict[str, object] = {"model": "stub", "temperature": 0.7, "max_tokens": 256}
+    messages: list[dict[str, object]] = []
+    answer: object = ANSWER
+    if wire is Wire.MESSAGES:
+        fields["system"] = SYSTEM
+        answer = [{"type": "thinking", "thinking": "", "signature": ""}, {"type": "text", "text": ANSWER}]
+    else:
+        messages.append({"role": "system", "content": SYSTEM})
     bodies: list[bytes] = []
     for _ in range(shape.turns):
         messages.append({"role": "user", "content": " ".join(rng.choices(WORDS, k=shape.words))})
-        bodies.append(orjson.dumps({"model": "stub", "messages": messages, "temperature": 0.7, "max_tokens": 256}))
-        messages.append({"role": "assistant", "content": ANSWER})
+        bodies.append(orjson.dumps({"messages": messages, **fields}))
+        messages.append({"role": "assistant", "content": answer})
     return bodies
 
 
-async def _session(port: int, bodies: Sequence[bytes], *, direct: bool, done: Callable[[], None]) -> list[float]:
-    connection = await Connection.open(port)
+async def _session(target: Target, bodies: Sequence[bytes], done: Callable[[], None]) -> list[float]:
+    connection = await Connection.open(target.port)
     try:
-        path = "/v1/chat/completions"
-        if not direct:
+        path = target.wire.path
+        if target.wire is not Wire.DIRECT:
             created = orjson.loads(await connection.post("/sessions", b"{}"))
             path = f"/sessions/{created['session_id']}{path}"
         seconds: list[float] = []
@@ -106,19 +137,19 @@ def cpu_seconds(pid: int) -> float:
     return sum(used) / 1e9
 
 
-async def run(port: int, shape: Shape, *, pid: int, direct: bool) -> Outcome:
-    """Drive `shape` against process `pid` at a port; `direct` skips the sessions, for the stub alone."""
-    requests = [_bodies(shape, seed) for seed in range(shape.sessions)]
-    outcome = Outcome(cpu_marks=[cpu_seconds(pid)])
+async def run(target: Target, shape: Shape) -> Outcome:
+    """Drive `shape` against a target."""
+    requests = [_bodies(shape, seed, target.wire) for seed in range(shape.sessions)]
+    outcome = Outcome(cpu_marks=[cpu_seconds(target.pid)])
     total, finished = shape.sessions * shape.turns, 0
 
     def done() -> None:
         nonlocal finished
         finished += 1
         if finished * 4 >= total * len(outcome.cpu_marks):
-            outcome.cpu_marks.append(cpu_seconds(pid))
+            outcome.cpu_marks.append(cpu_seconds(target.pid))
 
     started = time.perf_counter()
-    outcome.turns = await asyncio.gather(*(_session(port, bodies, direct=direct, done=done) for bodies in requests))
+    outcome.turns = await asyncio.gather(*(_session(target, bodies, done) for bodies in requests))
     outcome.seconds = time.perf_counter() - started
     return outcome

@@ -7,7 +7,7 @@ import os
 
 import pytest
 from bench.__main__ import GROWTH, SHAPES, TURNS_PER_SECOND, figures, line, missed
-from bench.load import Shape, cpu_seconds, run
+from bench.load import Shape, Target, Wire, cpu_seconds, run
 from bench.outcome import Outcome, Rounds, growth
 from bench.stub import Stub, reply
 from session_server.tito.vocabulary import Vocabulary
@@ -27,7 +27,7 @@ async def test_every_turn_of_every_session_is_driven_and_timed(qwen: Vocabulary)
     server = await asyncio.get_running_loop().create_server(lambda: Counting(answer), "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        outcome = await run(port, Shape(3, 4, 5), pid=os.getpid(), direct=True)
+        outcome = await run(Target(os.getpid(), port, Wire.DIRECT), Shape(3, 4, 5))
     assert [len(session) for session in outcome.turns] == [4, 4, 4]
     assert b"".join(requests).count(b"POST /v1/chat/completions") == 12
     assert outcome.rate == pytest.approx(12 / outcome.seconds)
@@ -49,7 +49,8 @@ def test_a_refusal_ends_the_load() -> None:
 
         server = await asyncio.start_server(handler, "127.0.0.1", 0)
         async with server:
-            await run(server.sockets[0].getsockname()[1], Shape(1, 1, 1), pid=os.getpid(), direct=True)
+            port = server.sockets[0].getsockname()[1]
+            await run(Target(os.getpid(), port, Wire.DIRECT), Shape(1, 1, 1))
 
     with pytest.raises(RuntimeError, match="409 Conflict: busy"):
         asyncio.run(refused())

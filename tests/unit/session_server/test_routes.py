@@ -185,7 +185,7 @@ async def test_what_was_not_foreseen_is_a_json_500_with_the_request_id(
     def explode(*args: object, **kwargs: object) -> None:
         raise ZeroDivisionError("secret detail")
 
-    monkeypatch.setattr("session_server.wire.replay.parse_chat", explode)
+    monkeypatch.setattr("session_server.wire.openai.parse_chat", explode)
     response = await client.chat(session, [USER])
     assert response.status_code == 500
     assert response.json() == {

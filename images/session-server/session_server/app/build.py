@@ -28,7 +28,8 @@ from session_server.samples.replay import ReplayShape
 from session_server.settings import CoreVersion, Settings
 from session_server.tito.codec import Codec
 from session_server.tito.verdicts import Verdicts
-from session_server.wire.openai import EngineOptions
+from session_server.wire.anthropic.dialect import Anthropic
+from session_server.wire.openai import EngineOptions, OpenAI
 from session_server.wire.replay import Replays
 
 
@@ -83,6 +84,7 @@ def _service(settings: Settings, codec: Codec, transport: Transport | None) -> S
         max_sessions=settings.max_sessions,
         idle_seconds=settings.session_idle_seconds,
     )
+    anthropic = Anthropic(inline_system=codec.inline_system)
     return Service(
         settings=settings,
         codec=codec,
@@ -100,7 +102,9 @@ def _service(settings: Settings, codec: Codec, transport: Transport | None) -> S
         ),
         matcher=matchers.load(settings.matcher),
         verdicts=verdicts,
-        replays=Replays(),
+        anthropic=anthropic,
+        chat_replays=Replays(OpenAI()),
+        message_replays=Replays(anthropic),
         assembler=Assembler(
             codec=codec,
             verdicts=verdicts,

@@ -33,9 +33,9 @@ async def chat_completions(request: Request, session_id: str) -> Response:
     """
     service = service_of(request)
     session = service.store.get(session_id)
-    body = service.replays.expect(session)
+    body = service.chat_replays.expect(session)
     await receive_body(request, service.settings.max_body_bytes, body.feed)
-    chat = service.replays.parse(body)
+    chat = service.chat_replays.parse(body)
     headers = to_engine(request.headers.items(), session.id, forward_credentials=service.settings.forward_credentials)
 
     def present(generation: Generation) -> bytes:
@@ -45,7 +45,7 @@ async def chat_completions(request: Request, session_id: str) -> Response:
         outcome = await service.run_turn(session, chat, headers, present)
     if isinstance(outcome, Refused):
         return Response(outcome.reply.body, outcome.reply.status, to_client(outcome.reply.headers))
-    service.replays.learn(session, body, chat, outcome.request, outcome.parent)
+    service.chat_replays.learn(session, body, chat, outcome.request, outcome.parent)
     if chat.stream:
         return Response(outcome.presented, headers=dict(_STREAM_HEADERS), media_type="text/event-stream")
     return Response(outcome.presented, headers=to_client(outcome.headers))

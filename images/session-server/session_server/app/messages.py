@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from session_server.app.access import service_of
-from session_server.app.bodies import read_body
+from session_server.app.bodies import read_body, receive_body
 from session_server.app.errors import json_response
 from session_server.app.presence import while_connected
 from session_server.app.service import Refused, Service
@@ -20,12 +20,9 @@ from session_server.core.matchers import Matcher, MatcherError
 from session_server.engine.reply import Generation
 from session_server.observe.logs import logger
 from session_server.wire.anthropic import errors, events
-from session_server.wire.anthropic.convert import to_chat
-from session_server.wire.anthropic.policy import refuse_unserved
 from session_server.wire.anthropic.reply import to_message
-from session_server.wire.anthropic.request import CountBody, MessagesBody, parse_messages
+from session_server.wire.anthropic.request import CountBody, MessagesBody
 from session_server.wire.headers import to_engine
-from session_server.wire.openai import ChatRequest, check_chat, parse_object
 
 router = APIRouter()
 
@@ -60,7 +57,7 @@ async def count_tokens(request: Request, session_id: str) -> Response:
     try:
         service = service_of(request)
         session = service.store.get(session_id)
-        _, chat = await _parse(request, service, counting=True)
+        chat = service.anthropic.parse_count(await read_body(request, service.settings.max_body_bytes))
         position = session.state.position(chat.messages, _matcher(service))
         prompt = service.codec.prompt(position, tools=chat.tools, kwargs=service.codec.kwargs({}))
         return json_response({"input_tokens": len(prompt)})
@@ -71,14 +68,16 @@ async def count_tokens(request: Request, session_id: str) -> Response:
 async def _create(request: Request, session_id: str) -> Response:
     service = service_of(request)
     session = service.store.get(session_id)
-    body, chat = await _parse(request, service)
+    body = service.message_replays.expect(session)
+    await receive_body(request, service.settings.max_body_bytes, body.feed)
+    chat = service.message_replays.parse(body)
     headers = to_engine(request.headers.items(), session.id, forward_credentials=service.settings.forward_credentials)
 
     def present(generation: Generation) -> bytes:
-        message = to_message(generation, stop_sequences=body.stop_sequences or ())
+        message = to_message(generation, stop_sequences=chat.fields.get("stop", ()))
         if not chat.stream:
             return events.dump(message)
-        return events.stream(message, model=body.model, arguments=_arguments(generation))
+        return events.stream(message, model=chat.fields["model"], arguments=_arguments(generation))
 
     async with while_connected(request):
         outcome = await service.run_turn(session, chat, headers, present, matcher=_matcher(service))
@@ -88,16 +87,10 @@ async def _create(request: Request, session_id: str) -> Response:
             logger().warning("engine refused", status=reply.status, reason=reply.body[:300].decode("utf-8", "replace"))
         document = errors.from_engine(reply.status, reply.body, request_id=_request_id())
         return json_response(document, reply.status, errors.kept_headers(reply.headers))
+    service.message_replays.learn(session, body, chat, outcome.request, outcome.parent)
     if chat.stream:
         return Response(outcome.presented, headers=dict(_STREAM_HEADERS), media_type="text/event-stream")
     return Response(outcome.presented, media_type="application/json")
-
-
-async def _parse(request: Request, service: Service, *, counting: bool = False) -> tuple[MessagesBody, ChatRequest]:
-    raw = await read_body(request, service.settings.max_body_bytes)
-    body = parse_messages(parse_object(raw), counting=counting)
-    refuse_unserved(body)
-    return body, check_chat(to_chat(body, inline_system=service.codec.inline_system))
 
 
 def _matcher(service: Service) -> Matcher:

@@ -25,6 +25,7 @@ from session_server.samples.assemble import Assembler
 from session_server.settings import Settings
 from session_server.tito.codec import Codec
 from session_server.tito.verdicts import Verdicts
+from session_server.wire.anthropic.dialect import Anthropic
 from session_server.wire.openai import ChatRequest, EngineOptions
 from session_server.wire.replay import Replays
 
@@ -61,7 +62,9 @@ class Service:
     options: EngineOptions
     assembler: Assembler
     metrics: Metrics
-    replays: Replays
+    anthropic: Anthropic
+    chat_replays: Replays
+    message_replays: Replays
 
     async def run_turn(
         self,

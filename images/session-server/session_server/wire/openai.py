@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from session_server.core.errors import InvalidError
@@ -78,6 +78,9 @@ class ChatMessage(_Open):
     tool_calls: list[ToolCall] | None = None
     tool_call_id: str | None = None
     name: str | None = None
+
+
+_MESSAGES = TypeAdapter(list[ChatMessage])
 
 
 class FunctionTool(_Open):
@@ -209,6 +212,45 @@ def _strict(tool: dict[str, Any]) -> dict[str, Any]:
     if function.get("strict") is not None:
         return tool
     return {**tool, "function": {**function, "strict": True}}
+
+
+class OpenAI:
+    """The dialect of chat completions: what comes in is what is rendered and sent on."""
+
+    history_fields: Sequence[str] = ()
+
+    def parse(self, raw: bytes) -> ChatRequest:
+        """As `parse_chat`."""
+        return parse_chat(raw)
+
+    def check(self, fields: dict[str, Any]) -> ChatRequest:
+        """As `check_chat`, of everything but the messages.
+
+        Raises:
+            InvalidError: a field is wrong.
+        """
+        return check_chat({**fields, "messages": [{"role": "user"}]})
+
+    def appended(self, elements: list[Any]) -> list[Message]:
+        """The messages themselves.
+
+        Raises:
+            InvalidError: one is wrong.
+        """
+        return checked_messages(elements)
+
+
+def checked_messages(messages: list[Any]) -> list[Message]:
+    """`messages`, checked as those of a body are.
+
+    Raises:
+        InvalidError: a field is wrong; the message names the first few.
+    """
+    try:
+        _MESSAGES.validate_python(messages)
+    except ValidationError as error:
+        raise InvalidError(explain(error.errors(include_url=False))) from error
+    return messages
 
 
 def parse_chat(raw: bytes) -> ChatRequest:

@@ -8,25 +8,25 @@ This is exact, not a guess. A body is cut at the end of its last message only af
 the front ends inside the array of messages, the rest begins behind one of its elements and does not name `messages`
 again. Any front and any rest of which that is true make a valid body when they are put together, with or without more
 elements between them. Whatever does not fit, or does not pass a check, is read whole, so errors are always the same.
+
+Both dialects name the list `messages`. What an element becomes is theirs to say; it must not depend on the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 import orjson
-from pydantic import TypeAdapter, ValidationError
 
 from session_server.core.errors import InvalidError
 from session_server.core.session import Session
 from session_server.core.turn import EngineRequest, Message, Turn
-from session_server.wire.openai import ChatMessage, ChatRequest, Cut, as_text, check_chat, parse_chat
+from session_server.wire.openai import ChatRequest, Cut, as_text
 
-_MESSAGES = TypeAdapter(list[ChatMessage])
 _SPACE = b" \t\n\r"
 _BRACKETS_WHOLE, _BRACKETS_APPENDED = 512, 64
 """Closing brackets, from the end, that are tried as the end of the messages: tools and stop strings have some, too."""
@@ -36,6 +36,25 @@ _MARK = uuid4().hex
 
 _GIVE_UP = 3
 """Requests of a session that may begin anew, one after the other, before cuts are no longer looked for."""
+
+
+class Dialect(Protocol):
+    """How bodies of one route become chat requests."""
+
+    history_fields: Sequence[str]
+    """Fields beside `messages` of which the history is made, too."""
+
+    def parse(self, raw: bytes) -> ChatRequest:
+        """Check a whole body; raises InvalidError."""
+        ...
+
+    def check(self, fields: dict[str, Any]) -> ChatRequest:
+        """Check the fields of a body that was parsed already; raises InvalidError."""
+        ...
+
+    def appended(self, elements: list[Any]) -> list[Message]:
+        """Check further elements of `messages`, and what they are in a chat; raises InvalidError."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +123,10 @@ class Body:
 
 
 class Replays:
-    """The last answered body of every session alive, and how often a session's next one did not begin with it."""
+    """The last answered body of every session alive, in one dialect, and how often the next did not begin with it."""
 
-    def __init__(self) -> None:
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
         self._known: WeakKeyDictionary[Session, _Known] = WeakKeyDictionary()
         self._missed: WeakKeyDictionary[Session, int] = WeakKeyDictionary()
 
@@ -115,14 +135,14 @@ class Replays:
         return Body(self._known.get(session))
 
     def parse(self, body: Body) -> ChatRequest:
-        """Check the body of a chat completion request, as `parse_chat` does.
+        """Check a body, as the dialect's `parse` does.
 
         Raises:
-            InvalidError: as `parse_chat`.
+            InvalidError: as the dialect's `parse`.
         """
         continued = body.continued()
-        chat = None if continued is None else _continue(*continued)
-        return parse_chat(body.whole()) if chat is None else chat
+        chat = None if continued is None else _continue(self._dialect, *continued)
+        return self._dialect.parse(body.whole()) if chat is None else chat
 
     def learn(
         self, session: Session, body: Body, chat: ChatRequest, request: EngineRequest, parent: Turn | None
@@ -143,26 +163,21 @@ class Replays:
         self._known[session] = _Known(cut, chat, request.messages, parent)
 
 
-def _continue(known: _Known, behind: bytes) -> ChatRequest | None:
+def _continue(dialect: Dialect, known: _Known, behind: bytes) -> ChatRequest | None:
     """A body that has `behind` behind the known front; None when anything about it is wrong."""
-    rest, before = known.cut.rest, known.cut.before
-    if behind.endswith(rest):
-        stop, fields = len(behind) - len(rest), None
-        appended = _elements(behind[:stop])
-    else:
-        stop, fields, appended = _next_end(behind)
-    if appended is None:
-        return None
-    chat = known.chat
-    if fields is not None:
-        # other fields than last time: checked as those of a whole body are
-        try:
-            chat = check_chat({**before, **fields, "messages": [{"role": "user"}]})
-        except InvalidError:
-            return None
+    rest = known.cut.rest
+    chat: ChatRequest | None = known.chat
     try:
-        _MESSAGES.validate_python(appended)
-    except ValidationError:
+        if behind.endswith(rest):
+            stop = len(behind) - len(rest)
+            elements = _elements(behind[:stop])
+        else:
+            stop, fields, elements = _next_end(behind)
+            chat = None if elements is None else _with_fields(dialect, known.cut, fields)
+        if elements is None or chat is None:
+            return None
+        appended = dialect.appended(elements)
+    except InvalidError:
         return None
     front = _lengthened(known.cut.front, behind[:stop]) if stop else known.cut.front
     return replace(
@@ -171,8 +186,18 @@ def _continue(known: _Known, behind: bytes) -> ChatRequest | None:
         unwritten=appended,
         written=known.written,
         repeated=known.parent,
-        cut=Cut(front, behind[stop:], before),
+        cut=Cut(front, behind[stop:], known.cut.before),
     )
+
+
+def _with_fields(dialect: Dialect, cut: Cut, behind: Mapping[str, Any]) -> ChatRequest | None:
+    """A request that has other fields behind its messages than last time; None when they change the history, too."""
+    fields = {**cut.before, **behind}
+    if dialect.history_fields:
+        last = {**cut.before, **(fields_behind(cut.rest.lstrip(_SPACE)) or {})}
+        if any(last.get(name) != fields.get(name) for name in dialect.history_fields):
+            return None
+    return dialect.check(fields)
 
 
 def _lengthened(front: tuple[bytes, ...], text: bytes) -> tuple[bytes, ...]:
@@ -184,8 +209,8 @@ def _lengthened(front: tuple[bytes, ...], text: bytes) -> tuple[bytes, ...]:
     return (*front[:kept], b"".join((*front[kept:], text)))
 
 
-def _next_end(behind: bytes) -> tuple[int, Mapping[str, Any] | None, list[Message] | None]:
-    """Where the last message ends in `behind`, the fields behind that, and the messages before."""
+def _next_end(behind: bytes) -> tuple[int, Mapping[str, Any], list[Any] | None]:
+    """Where the last message ends in `behind`, the fields behind it, the elements up to it (None: it is not found)."""
     at = len(behind)
     for _ in range(_BRACKETS_APPENDED):
         at = behind.rfind(b"]", 0, at)
@@ -195,13 +220,13 @@ def _next_end(behind: bytes) -> tuple[int, Mapping[str, Any] | None, list[Messag
         if fields is None:
             continue
         between = behind[:at].rstrip(_SPACE)
-        appended = _elements(between)
-        if appended is not None:
-            return len(between), fields, appended
-    return 0, None, None
+        elements = _elements(between)
+        if elements is not None:
+            return len(between), fields, elements
+    return 0, {}, None
 
 
-def _elements(text: bytes) -> list[Message] | None:
+def _elements(text: bytes) -> list[Any] | None:
     """The elements that `text`, a comma and some values, adds to a list; [] for nothing, None when it is not that."""
     if not text:
         return []
@@ -214,7 +239,7 @@ def _elements(text: bytes) -> list[Message] | None:
         return None
     if len(lists) != 1 or not lists[0]:
         return None
-    elements: list[Message] = lists[0]
+    elements: list[Any] = lists[0]
     return elements
 
 

@@ -60,18 +60,21 @@ def _messages(body: MessagesBody, inline_system: bool) -> list[dict[str, Any]]:
     system = [text for text in system if text.strip()]
     messages: list[dict[str, Any]] = [{"role": "system", "content": "\n".join(system)}] if system else []
     for message in body.messages:
-        if message.role == "system":
-            if inline_system:
-                messages.append({"role": "system", "content": _text(message.content)})
-        elif isinstance(message.content, str):
-            messages.append({"role": message.role, "content": message.content})
-        elif message.role == "assistant":
-            messages.append(_assistant(message.content))
-        else:
-            messages += _user(message)
+        messages += to_messages(message, inline_system=inline_system)
     if not messages:
         raise InvalidError("messages: at least one message with content is required")
     return messages
+
+
+def to_messages(message: InputMessage, *, inline_system: bool) -> list[dict[str, Any]]:
+    """What a message is in the chat; none for a system message that is folded into the leading one."""
+    if message.role == "system":
+        return [{"role": "system", "content": _text(message.content)}] if inline_system else []
+    if isinstance(message.content, str):
+        return [{"role": message.role, "content": message.content}]
+    if message.role == "assistant":
+        return [_assistant(message.content)]
+    return _user(message)
 
 
 def _text(content: str | Sequence[Block]) -> str:

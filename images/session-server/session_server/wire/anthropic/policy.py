@@ -9,6 +9,7 @@ from session_server.core.errors import InvalidError
 from session_server.wire.anthropic.request import (
     Block,
     InnerBlock,
+    InputMessage,
     InputTool,
     MessagesBody,
     RefusedBlock,
@@ -35,7 +36,16 @@ def refuse_unserved(body: MessagesBody) -> None:
         _refuse_tool(tool)
     if isinstance(body.system, list):
         _refuse_blocks(body.system, role="system")
-    for message in body.messages:
+    refuse_messages(body.messages)
+
+
+def refuse_messages(messages: Iterable[InputMessage]) -> None:
+    """Refuse blocks that cannot be mapped, or not where they stand.
+
+    Raises:
+        InvalidError: naming the first such block.
+    """
+    for message in messages:
         if isinstance(message.content, list):
             _refuse_blocks(message.content, role=message.role)
 

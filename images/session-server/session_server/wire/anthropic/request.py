@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
 from session_server.core.errors import InvalidError
@@ -161,5 +161,20 @@ def parse_messages(body: dict[str, Any], *, counting: bool = False) -> MessagesB
     """
     try:
         return (CountBody if counting else MessagesBody).model_validate(body)
+    except ValidationError as error:
+        raise InvalidError(explain(error.errors(include_url=False))) from error
+
+
+_MESSAGES = TypeAdapter(list[InputMessage])
+
+
+def parse_elements(elements: list[Any]) -> list[InputMessage]:
+    """Check the shape of elements of `messages`.
+
+    Raises:
+        InvalidError: naming the first few fields that are wrong.
+    """
+    try:
+        return _MESSAGES.validate_python(elements)
     except ValidationError as error:
         raise InvalidError(explain(error.errors(include_url=False))) from error
