@@ -81,6 +81,7 @@ class _Connection(asyncio.Protocol):
 
     def eof_received(self) -> None:
         """The engine will send no more: the end of a body that says neither its length nor its chunks."""
+        self.closed = True
         if self._headed and not self._framed():
             self._finish(keep=False)
 
