@@ -10,8 +10,9 @@ from pydantic import ValidationError
 from runner.base.errors import ConfigurationError, IncompleteError
 from runner.ledger.paths import LEDGERS, lease_cell
 from runner.ledger.reader import Ledger, read_ledger
+from runner.ledger.records import SampleRecord, VerificationErrorRecord
 from runner.plan.model import SCHEMA_VERSION, Plan, PlannedLease
-from runner.verdict.engine import read_engine
+from runner.verdict.engine import ENGINE_NAME, ENGINE_SERVICE, read_engine
 from runner.verdict.gate import decide, with_problems
 from runner.verdict.lines import lasting, repeat
 from runner.verdict.merge import Part, merge
@@ -111,7 +112,7 @@ def load_run(run: Path) -> tuple[Plan, Verdict]:
 def judged(run: Path, plan: Plan, ledgers: Mapping[str, Sequence[Ledger]]) -> Verdict:
     """The verdict on these ledgers, with what the directory `run` says beside them: engines, and how to run again."""
     verdict = with_problems(decide(plan, ledgers), _silent(plan, ledgers))
-    return located(run, plan, _with_engines(run, plan, verdict))
+    return located(run, plan, _with_engines(run, plan, verdict, ledgers))
 
 
 def _silent(plan: Plan, ledgers: Mapping[str, Sequence[Ledger]]) -> list[str]:
@@ -123,7 +124,7 @@ def _silent(plan: Plan, ledgers: Mapping[str, Sequence[Ledger]]) -> list[str]:
     ]
 
 
-def _with_engines(run: Path, plan: Plan, verdict: Verdict) -> Verdict:
+def _with_engines(run: Path, plan: Plan, verdict: Verdict, ledgers: Mapping[str, Sequence[Ledger]]) -> Verdict:
     engines, problems = [], []
     for lease in plan.leases:
         try:
@@ -133,7 +134,27 @@ def _with_engines(run: Path, plan: Plan, verdict: Verdict) -> Verdict:
             continue
         if facts is not None:
             engines.append(facts)
+        elif _was_asked(plan, lease, ledgers):
+            problems.append(
+                f"leases/{lease.family}/{ENGINE_NAME} is missing: samples of {lease.family} were driven, and before"
+                " that its engine was asked what it can"
+            )
     return with_problems(verdict.model_copy(update={"engines": engines}), problems)
+
+
+def _was_asked(plan: Plan, lease: PlannedLease, ledgers: Mapping[str, Sequence[Ledger]]) -> bool:
+    """Whether the engine of a lease told what it can: no lane begins before, where the engine's own address is known.
+
+    Of servers that already run it need not be; and a lease may have ended before.
+    """
+    if lease.urls and ENGINE_SERVICE not in lease.urls:
+        return False
+    return any(
+        isinstance(record, SampleRecord | VerificationErrorRecord) and record.sample_index is not None
+        for cell in plan.cells_of(lease.family)
+        for ledger in ledgers.get(str(cell.id), [])
+        for record in ledger.records
+    )
 
 
 def located(run: Path, plan: Plan, verdict: Verdict) -> Verdict:

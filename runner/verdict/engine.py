@@ -1,7 +1,8 @@
 """What was found out about the engine of a lease before its lanes began: facts for people, kept beside the verdict.
 
 The runner asks and writes `leases/<family>/engine.json`; the host reads it for environment.json and the reports. No
-rule of the gate looks at it. A claim about reproducibility is one of these facts or it is not made.
+rule of the gate looks at what it says; that it is there, where samples were driven, is evidence like any other. A claim
+about reproducibility is one of these facts or it is not made.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 from runner.base.errors import IncompleteError
 
 ENGINE_NAME = "engine.json"
+ENGINE_SERVICE = "engine"
+"""Its name among the services of a lease, and among the URLs of servers that already run."""
 SCHEMA_VERSION = 1
 
 

@@ -23,6 +23,7 @@ from runner.ledger.writer import LedgerWriter
 from runner.plan.model import Plan, PlannedCell, PlannedLease
 from runner.report.write import write_files, write_plan
 from runner.verdict.artifacts import load_run
+from runner.verdict.engine import EngineFacts, write_engine
 from runner.verdict.models import keep_models
 from tests.scripted_engine.app import build as build_engine
 from tests.scripted_engine.engine import ScriptedEngine
@@ -55,6 +56,19 @@ class Run:
         """The same artifacts at another place."""
         shutil.copytree(self.path, target)
         return Run(target)
+
+
+def engine_facts(family: str) -> EngineFacts:
+    """What an engine that can everything says of itself."""
+    return EngineFacts(
+        family=family,
+        version="0.5.23",
+        model=f"/models/{family}",
+        asked_at=datetime(2026, 1, 1, tzinfo=UTC),
+        seconds=1.0,
+        capabilities=[],
+        determinism=None,
+    )
 
 
 def drive(
@@ -99,6 +113,7 @@ def drive(
             }
             host.write(PhaseRecord(phase="up"))
             asyncio.run(verify(plan, "qwen3", path, urls, _ignore))
+            write_engine(path, engine_facts("qwen3"))
             host.write(PhaseRecord(phase="verified"))
     keep_models(MODEL, path, "qwen3")
     write_files(*load_run(path), path)

@@ -29,7 +29,9 @@ from runner.report.write import write_plan
 from runner.stack.failure import PortError, ServiceFailure, StackError
 from runner.stack.redact import Redactor
 from runner.verdict.artifacts import load_run
+from runner.verdict.engine import write_engine
 from runner.verdict.model import CellVerdict
+from tests.unit.cli.conftest import engine_facts
 
 V1, V2, ANTHROPIC = (f"qwen3/{lane}/baseline" for lane in ("v1-openai", "v2-openai", "v2-anthropic"))
 DIED = StackError(ServiceFailure("engine", "while lanes were running: killed (SIGKILL)", 137, False, ["last words"]))
@@ -94,6 +96,8 @@ class _Lease:
         self.was_up = played.up
         (self.run_dir / "logs" / "qwen3").mkdir(parents=True)
         (self.run_dir / "logs" / "qwen3" / "engine.log").write_text(f"try {len(self.stage.driven)}")
+        if played.up:
+            write_engine(self.run_dir, engine_facts("qwen3"))
         for cell in told.cells if played.up else []:
             with LedgerWriter(
                 cell_ledger(self.run_dir, cell.id), run=told.run_id, cell=str(cell.id), writer="runner"

@@ -31,6 +31,7 @@ from runner.ledger.records import (
 from runner.plan.build import build_plan
 from runner.plan.families import load_families
 from runner.plan.model import Plan, PlannedCell
+from runner.verdict.engine import Capability, EngineFacts, write_engine
 from runner.verdict.gate import decide
 from runner.verdict.model import CellVerdict, Verdict
 
@@ -41,6 +42,19 @@ def make_plan(built: frozenset[Lane] = frozenset(Lane), **settings: object) -> P
     """A plan of the run `run`."""
     return build_plan(
         Settings.model_validate(settings), load_families(), run_id="run", now=NOW, versions={}, built=built
+    )
+
+
+def engine_facts(family: str) -> EngineFacts:
+    """What an engine that can everything said of itself."""
+    return EngineFacts(
+        family=family,
+        version="0.5.23",
+        model="m",
+        asked_at=NOW,
+        seconds=1.0,
+        capabilities=[Capability(name="scoring", needed=True, available=True, seen="200")],
+        determinism=None,
     )
 
 
@@ -203,6 +217,8 @@ class World:
             path = run / ("cells" if lease == key else "leases") / lease / "ledger.jsonl"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(self.bytes_of(key))
+        for planned in self.plan.leases:
+            write_engine(run, engine_facts(planned.family))
 
 
 MakeWorld = Callable[..., World]

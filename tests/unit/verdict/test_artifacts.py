@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ import pytest
 from runner.base.errors import ConfigurationError, IncompleteError
 from runner.base.terms import ExitCode, Outcome
 from runner.verdict.artifacts import load_ledgers, load_recorded, load_run
-from runner.verdict.engine import Capability, EngineFacts, engine_path, write_engine
+from runner.verdict.engine import Capability, engine_path, write_engine
 from runner.verdict.models import keep_models, kept_models
 
 if TYPE_CHECKING:
@@ -59,21 +58,58 @@ def test_servers_that_already_ran_are_driven_again_from_the_plan_alone(make_worl
 
 def test_what_was_found_out_about_an_engine_is_in_the_verdict_and_decides_nothing(world: World, tmp_path: Path) -> None:
     world.save(tmp_path)
-    _, without = load_run(tmp_path)
-    assert without.engines == []
-    facts = EngineFacts(
-        family="qwen3",
-        version="0.5.23",
-        model="m",
-        asked_at=datetime(2026, 1, 1, tzinfo=UTC),
-        seconds=1.0,
-        capabilities=[Capability(name="scoring", needed=True, available=False, seen="404")],
-        determinism=None,
-    )
+    _, before = load_run(tmp_path)
+    (facts,) = before.engines
+    lacking = Capability(name="scoring", needed=True, available=False, seen="404")
+    facts = facts.model_copy(update={"version": "other", "capabilities": [lacking]})
     write_engine(tmp_path, facts)
     _, verdict = load_run(tmp_path)
     assert verdict.engines == [facts]
-    assert verdict.model_copy(update={"engines": []}) == without
+    assert verdict.model_copy(update={"engines": before.engines}) == before
+
+
+SAID = "leases/qwen3/engine.json is missing: samples of qwen3 were driven, and before that its engine was asked"
+
+
+@pytest.mark.parametrize("engine", ["cpu", "scripted", "gpu"])
+def test_a_driven_lease_without_the_facts_of_its_engine_lacks_evidence(
+    make_world: MakeWorld, tmp_path: Path, engine: str
+) -> None:
+    world = make_world(lanes="v1-openai", engine=engine)
+    world.records["lease:qwen3"] = []
+    world.save(tmp_path)
+    assert load_run(tmp_path)[1].exit_code is ExitCode.OK
+    engine_path(tmp_path, "qwen3").unlink()
+    _, verdict = load_run(tmp_path)
+    assert verdict.exit_code is ExitCode.INCOMPLETE
+    (problem,) = verdict.problems
+    assert problem.startswith(SAID)
+
+
+def test_an_engine_that_could_not_be_asked_is_nothing_that_is_missing(make_world: MakeWorld, tmp_path: Path) -> None:
+    """Servers that already run may hide their engine; a lease may end before its engine is there."""
+    given = {"lanes": "v1-openai", "session_v1_url": "http://there:8080", "tokenizer": tmp_path}
+    hidden, known = make_world(**given), make_world(**given, engine_url="http://there:30000")
+    for name, world, problems in (("hidden", hidden, 0), ("known", known, 1)):
+        world.records["lease:qwen3"] = []
+        world.save(tmp_path / name)
+        engine_path(tmp_path / name, "qwen3").unlink()
+        assert len(load_run(tmp_path / name)[1].problems) == problems
+    broken = make_world(lanes="v1-openai")
+    broken.break_lease()
+    broken.records[broken.key] = [broken.infra(index=0), broken.infra(index=1)]
+    broken.save(tmp_path / "broken")
+    engine_path(tmp_path / "broken", "qwen3").unlink()
+    _, verdict = load_run(tmp_path / "broken")
+    assert (verdict.exit_code, verdict.problems) == (ExitCode.INFRASTRUCTURE, [])
+
+
+def test_a_check_that_failed_in_a_lane_is_a_driven_sample_as_well(world: World, tmp_path: Path) -> None:
+    world.records["lease:qwen3"] = []
+    world.records[world.key] = [world.error(0), world.error(1)]
+    world.save(tmp_path)
+    engine_path(tmp_path, "qwen3").unlink()
+    assert load_run(tmp_path)[1].problems[0].startswith(SAID)
 
 
 def test_a_lease_without_its_ledger_is_incomplete_never_silence(world: World, tmp_path: Path) -> None:
