@@ -19,7 +19,7 @@ from runner.base.terms import ExitCode
 from runner.cli.clean import clean, without_secrets
 from runner.cli.interrupt import first_signal_interrupts
 from runner.cli.place import writing
-from runner.cli.steps import HostLedgers
+from runner.cli.steps import HostLedgers, interrupt
 from runner.ledger.records import InfraRecord
 from runner.ledger.sealed import Sealing
 from runner.plan.model import Plan, PlannedLease
@@ -80,6 +80,8 @@ def conduct(settings: Settings, plan: Plan, work: Callable[[Run], None]) -> Exit
             work(Run(settings, plan, directory, held, redact, len(secrets), ledgers, emit))
         except KeyboardInterrupt:
             interrupted = True
+            for lease in plan.leases:
+                ledgers.interrupt(lease.family)
             emit(NoteEvent(level="warning", message="interrupted: the verdict covers what was done until then"))
     clean(directory, redact)
     plan, verdict = load_run(directory)
@@ -122,4 +124,4 @@ def write_lease_ledger(run: Run, lease: PlannedLease, failure: ServiceFailure | 
     if closed:
         writer.close()
     else:
-        writer.abandon()
+        interrupt(writer)

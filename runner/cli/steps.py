@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 
 from runner.base.events import Event, PhaseEvent
@@ -15,6 +16,14 @@ from runner.ledger.paths import lease_cell, lease_ledger
 from runner.ledger.records import PhaseRecord, RecreatedRecord
 from runner.ledger.writer import LedgerWriter
 from runner.stack.redact import Redactor
+from runner.verdict.timing import INTERRUPTED
+
+
+def interrupt(writer: LedgerWriter) -> None:
+    """Say in the ledger of a lease that the run was interrupted, and leave it without its trailer."""
+    with suppress(OSError):
+        writer.write(PhaseRecord(phase=INTERRUPTED))
+    writer.abandon()
 
 
 class HostLedgers:
@@ -52,6 +61,12 @@ class HostLedgers:
             raise ValueError(f"the ledger of lease {family} was ended before, or the lease is not planned")
         clean = self._redact(record.model_dump_json().encode())
         writer.write(RecreatedRecord.model_validate_json(clean))
+
+    def interrupt(self, family: str) -> None:
+        """Leave the ledger of a lease that is not done as that of an interrupted one; one that was ended stays."""
+        with suppress(OSError):  # without its trailer or any ledger at all, the lease is as little done as with it
+            if self._of(family) is not None:
+                interrupt(self.take(family))
 
     def take(self, family: str) -> LedgerWriter:
         """The ledger of a lease, to be ended by the caller; later steps of the lease are not written any more."""

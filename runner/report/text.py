@@ -75,7 +75,8 @@ def headline(verdict: Verdict) -> str:
     counts = ", ".join(f"{number} {outcome}" for outcome, number in verdict.counts().items()) or "no cells"
     retried = sum(cell.passed_on_retry for cell in verdict.cells)
     more = f" ({retried} on retry)" if retried else ""
-    return f"{'PASS' if verdict.passed else 'FAIL'}: {counts}{more}; exit code {int(verdict.exit_code)}"
+    ended = ", interrupted" if verdict.interrupted else ""
+    return f"{'PASS' if verdict.passed else 'FAIL'}: {counts}{more}; exit code {int(verdict.exit_code)}{ended}"
 
 
 NOT_AS_RECORDED = "not as recorded"

@@ -23,7 +23,8 @@ engine makes checks fail; mismatches of samples that were driven to their end do
 
 Exit code of the run, first that applies: 1 any cell failed; 3 any cell is `infra`; 4 any cell is `incomplete`, the run
 as a whole lacks evidence, or nothing ran at all; 0. So a real verification failure is never hidden by what happened
-elsewhere. The gate never returns 2: that is for what was wrong before anything started.
+elsewhere. The gate never returns 2: that is for what was wrong before anything started. Nor 130: that the run was
+interrupted stands in the ledgers of its leases and beside the code, which is that of what was done until then.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from runner.verdict.evidence import (
 )
 from runner.verdict.lines import drive
 from runner.verdict.model import CellVerdict, Reason, Rule, SampleState, Verdict
-from runner.verdict.timing import lease_timing, wall
+from runner.verdict.timing import lease_timing, wall, was_interrupted
 
 _UNDRIVEN = frozenset({SampleState.INFRA, SampleState.MISSING})
 
@@ -74,16 +75,20 @@ def decide(plan: Plan, ledgers: Mapping[str, Sequence[Ledger]]) -> Verdict:
         cells.append(judge(plan, cell, ledgers.get(str(cell.id), []), lease))
     if not any(cell.applicable for cell in plan.cells):
         problems.append("no cell of the plan can run: nothing was verified")
-    leases = [
-        lease_timing(
-            lease.family,
-            [cell for cell in cells if cell.family == lease.family],
-            believed(ledgers.get(lease_cell(lease.family), []), plan.run_id, lease_cell(lease.family)),
-        )
+    hosts = {
+        lease.family: believed(ledgers.get(lease_cell(lease.family), []), plan.run_id, lease_cell(lease.family))
         for lease in plan.leases
-    ]
+    }
     return Verdict(
-        run_id=plan.run_id, exit_code=exit_code(cells, problems), problems=problems, cells=cells, leases=leases
+        run_id=plan.run_id,
+        exit_code=exit_code(cells, problems),
+        interrupted=any(was_interrupted(own) for own in hosts.values()),
+        problems=problems,
+        cells=cells,
+        leases=[
+            lease_timing(family, [cell for cell in cells if cell.family == family], own)
+            for family, own in hosts.items()
+        ],
     )
 
 

@@ -69,6 +69,7 @@ def merge(parts: Sequence[Part]) -> tuple[Plan, Verdict]:
     verdict = Verdict(
         run_id=run_id,
         exit_code=exit_code(cells, [*found, *differ]),
+        interrupted=any(part.verdict.interrupted for part in parts),
         problems=found,
         differences=differ,
         cells=cells,

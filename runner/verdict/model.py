@@ -184,6 +184,9 @@ class Verdict(_Model):
     schema_version: int = SCHEMA_VERSION
     run_id: str
     exit_code: ExitCode
+    """What the evidence amounts to, of an interrupted run that of what was done until then."""
+    interrupted: bool = False
+    """A signal ended the run before every lease was done: its process ended with 130."""
     problems: list[str] = Field(default_factory=list)
     """What is wrong with the run as a whole; each is missing evidence."""
     differences: list[str] = Field(default_factory=list)

@@ -17,6 +17,8 @@ from runner.verdict.model import CellVerdict, LaneTiming, LeaseTiming, Phase, Sp
 
 STARTING, UP, VERIFIED, COLLECTING, REMOVING = "starting", "up", "verified", "collecting", "removing"
 """The steps of a lease that the figures are computed from, as its host names them."""
+INTERRUPTED = "interrupted"
+"""The step that its host writes of a lease that was not done when the run was interrupted."""
 
 
 def wall(ledgers: Sequence[Ledger]) -> Span | None:
@@ -36,6 +38,13 @@ def around(spans: Iterable[Span | None]) -> Span | None:
     if not known:
         return None
     return between(min(one.started_at for one in known), max(one.ended_at for one in known))
+
+
+def was_interrupted(ledgers: Sequence[Ledger]) -> bool:
+    """Whether these ledgers of a lease say that the run was interrupted before the lease was done."""
+    return any(
+        isinstance(record, PhaseRecord) and record.phase == INTERRUPTED for one in ledgers for record in one.records
+    )
 
 
 def lease_timing(family: str, cells: Sequence[CellVerdict], ledgers: Sequence[Ledger]) -> LeaseTiming:

@@ -73,6 +73,7 @@ def test_running_servers_are_verified_without_docker_and_a_cell_of_it_again(
     directory = run_dir(tmp_path / "one")
     cells = {cell["cell"]: cell["outcome"] for cell in json.loads((directory / "verdict.json").read_text())["cells"]}
     assert cells == {CELL: "pass"}
+    assert not json.loads((directory / "verdict.json").read_text())["interrupted"]
     facts = json.loads((directory / "environment.json").read_text())
     assert facts["targets"]["session-v2"]["answer"]["session_server_instance_id"] == "test-v2"
     assert facts["targets"]["engine"]["answer"]["scripted"] is True
@@ -124,7 +125,15 @@ def test_an_interrupt_ends_130_with_a_verdict(
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130, out + err
-    assert (run_dir(tmp_path / "one") / "verdict.json").exists()
+    directory = run_dir(tmp_path / "one")
+    verdict = json.loads((directory / "verdict.json").read_text())
+    assert (verdict["interrupted"], verdict["exit_code"]) == (True, 3)
+    assert "exit code 3, interrupted" in out
+    for again in ("gate", "replay"):
+        done = subprocess.run([*command, again, str(directory)], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 3, done.stdout + done.stderr
+        assert "exit code 3, interrupted" in done.stdout
+        assert "not as recorded" not in done.stdout
 
 
 @pytest.mark.parametrize(

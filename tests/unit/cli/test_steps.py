@@ -50,6 +50,24 @@ def test_what_is_no_step_of_a_lease_is_not_written(ledgers: HostLedgers, tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_interrupt_is_in_the_ledger_of_every_lease_that_is_not_done(ledgers: HostLedgers, tmp_path: Path) -> None:
+    ledgers.note(PhaseEvent(lease="qwen3", phase="starting"))
+    for family in ("qwen3", "glm47"):
+        ledgers.interrupt(family)
+    assert phases(tmp_path) == [("starting", ""), ("interrupted", "")]
+    assert phases(tmp_path, "glm47") == [("interrupted", "")], "one that had not begun as well"
+    for family in ("qwen3", "glm47"):
+        assert not read_ledger(lease_ledger(tmp_path, family)).complete
+
+
+def test_an_interrupt_after_a_lease_was_done_leaves_its_ledger_whole(ledgers: HostLedgers, tmp_path: Path) -> None:
+    ledgers.note(PhaseEvent(lease="qwen3", phase="up"))
+    ledgers.take("qwen3").close()
+    ledgers.interrupt("qwen3")
+    assert phases(tmp_path) == [("up", "")]
+    assert read_ledger(lease_ledger(tmp_path, "qwen3")).complete
+
+
 def test_a_lease_without_any_step_has_a_ledger_all_the_same(ledgers: HostLedgers, tmp_path: Path) -> None:
     ledgers.take("qwen3").close()
     assert read_ledger(lease_ledger(tmp_path, "qwen3")).complete

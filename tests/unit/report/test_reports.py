@@ -75,6 +75,8 @@ class TestText:
     def test_the_headline_says_how_it_ended(self, verdict: Verdict) -> None:
         counts = "1 pass, 1 hard, 1 model-incomplete, 1 infra, 1 incomplete, 1 not-applicable"
         assert headline(verdict) == f"FAIL: {counts} (1 on retry); exit code 1"
+        cut = verdict.model_copy(update={"interrupted": True})
+        assert headline(cut) == f"{headline(verdict)}, interrupted"
 
 
 class TestClosing:

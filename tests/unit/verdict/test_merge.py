@@ -10,6 +10,7 @@ import pytest
 from runner.base.errors import ConfigurationError
 from runner.base.settings import EngineKind
 from runner.base.terms import ExitCode, Outcome
+from runner.ledger.records import PhaseRecord
 from runner.plan.model import Plan
 from runner.verdict.engine import EngineFacts
 from runner.verdict.merge import Part, conflicts, merge
@@ -45,6 +46,23 @@ def _facts(family: str) -> EngineFacts:
 
 def merged(worlds: list[World]) -> tuple[Plan, Verdict]:
     return merge([part(world) for world in worlds])
+
+
+def test_one_shard_that_was_interrupted_makes_the_whole_an_interrupted_run(shards: list[World]) -> None:
+    assert not merged(shards)[1].interrupted
+    shards[1].records[f"lease:{shards[1].cell.family}"] = [PhaseRecord(phase="interrupted")]
+    parts = [part(world) for world in shards]
+    assert [one.verdict.interrupted for one in parts].count(True) == 1
+    assert merge(parts)[1].interrupted
+
+
+def test_differences_that_a_replay_found_in_a_shard_keep_the_whole_from_passing(shards: list[World]) -> None:
+    first, *others = [part(world) for world in shards]
+    assert merge([first, *others])[1].passed
+    differs = first.verdict.model_copy(update={"differences": ["it differs"]})
+    _, verdict = merge([Part(first.directory, first.plan, differs), *others])
+    assert (verdict.differences, verdict.problems) == (["shard 1/3: it differs"], [])
+    assert verdict.exit_code is ExitCode.INCOMPLETE
 
 
 def test_all_shards_together_account_for_every_cell_of_the_whole_plan(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base.terms import Lane
+from runner.base.terms import ExitCode, Lane
 from runner.ledger.records import Body, PhaseRecord
 from runner.verdict.model import LeaseTiming
 
@@ -101,3 +101,23 @@ def test_a_clock_that_was_edited_gives_no_time_and_no_crash(world: World, line: 
     world.data[world.key] = b"".join(lines)
     assert world.judged().wall is None
     assert not world.verdict().passed
+
+
+def test_an_interrupt_is_told_beside_the_exit_code_that_the_evidence_has(world: World) -> None:
+    key = "lease:qwen3"
+    phases(world, starting=0, up=46)
+    assert not world.verdict().interrupted
+    phases(world, starting=0, up=46, interrupted=50)
+    world.kill(key)
+    verdict = world.verdict()
+    assert (verdict.interrupted, verdict.exit_code) == (True, ExitCode.INCOMPLETE)
+    world.records[world.key][1] = world.hard(1)
+    verdict = world.verdict()
+    assert (verdict.interrupted, verdict.exit_code) == (True, ExitCode.VERIFICATION_FAILED)
+
+
+def test_a_ledger_that_is_not_believed_interrupts_nothing(world: World) -> None:
+    phases(world, starting=0, interrupted=50)
+    assert world.verdict().interrupted
+    world.data["lease:qwen3"] = world.bytes_of("lease:qwen3").replace(b'"run":"run"', b'"run":"another"')
+    assert not world.verdict().interrupted
