@@ -15,6 +15,11 @@ from collections.abc import Sequence
 from session_server import __version__
 from session_server.settings import Settings, SettingsError, describe, load
 
+KEEP_ALIVE_SECONDS = 75
+"""How long an idle connection is kept. Agents pause between turns while their tools run, and a client that takes up a
+connection just as the server closes it loses the turn; so clients (httpx: 5 s) and balancers (often 60 s) must
+be the ones that close."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the server; returns the exit code."""
@@ -62,6 +67,7 @@ def serve(settings: Settings) -> int:
             log_config=None,
             access_log=False,
             server_header=False,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=max(1, round(settings.shutdown_grace_seconds)),
         )
     ).run()
