@@ -1,12 +1,13 @@
-"""Encoding of ASCII text by its pieces: what a byte-level BPE tokenizer does to each piece is looked up, not redone.
+"""Encoding of text by its pieces: what a byte-level BPE tokenizer does to each piece is looked up, not redone.
 
 Such a tokenizer cuts text at its added tokens, then with a regular expression, and encodes every piece by itself: the
 ids of a piece never depend on its neighbours. The tokenizer's own pipeline tracks offsets per character and costs five
 times as much as cutting with `re` and looking the pieces up; the merges of a new piece still come from its own model.
 
-Only for what is certain to be the same: a closed list of tokenizer shapes and of regular expression syntax, ASCII text
-(where Unicode classes are short lists and normal forms change nothing), and a tokenizer that agreed on a text in which
-every pair of ASCII characters occurs. Everything else is left to the tokenizer: `Pieces.of` then gives None.
+Only for what is certain to be the same: a closed list of tokenizer shapes and of regular expression syntax, text of an
+alphabet that no normal form changes (`tito.expression`: ASCII, and a wide one with the letters of the larger scripts),
+and a tokenizer whose own engine has the same characters in every class and which agreed on probes of both. Everything
+else is left to the tokenizer: `Pieces.of` then gives None.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from __future__ import annotations
 import json
 import re
 import string
-import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-_ASCII = [chr(code) for code in range(128)]
+from tokenizers import Regex, pre_tokenizers
+
+from session_server.tito.expression import ASCII, Alphabet, Translation, translate, wide
+
 _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 """What `ByteLevel` cuts with when it is told to use its own expression."""
 
@@ -32,11 +35,13 @@ Encode = Callable[[str], list[int]]
 
 
 class Pieces:
-    """Encodes text as `encode`, which the tokenizer offers, does; ASCII text quickly."""
+    """Encodes text as `encode`, which the tokenizer offers, does; most text quickly."""
 
-    def __init__(self, backend: Any, cut: re.Pattern[str], added: Mapping[str, int], encode: Encode) -> None:
+    def __init__(self, backend: Any, ascii_only: re.Pattern[str], added: Mapping[str, int], encode: Encode) -> None:
         self._tokenize = backend.model.tokenize
-        self._cut = cut.findall
+        self._cut_ascii = ascii_only.findall
+        # there is a second one only where it agrees, too
+        self._cut_wide: Callable[[str], list[str]] | None = None
         self._added = added
         longest_first = sorted(added, key=len, reverse=True)
         self._split = re.compile(f"({'|'.join(map(re.escape, longest_first))})").split if added else None
@@ -49,12 +54,29 @@ class Pieces:
         if backend is None or backend.truncation is not None or backend.padding is not None:
             return None
         shape = json.loads(backend.to_str())
-        pattern = _expression(shape)
-        cut = None if pattern is None else ascii_pattern(pattern)
-        if cut is None:
+        expression = _expression(shape)
+        found = None if expression is None else translate(expression, ASCII)
+        if expression is None or found is None or not _agrees(found, ASCII):
             return None
-        pieces = cls(backend, cut, {token["content"]: token["id"] for token in shape["added_tokens"]}, encode)
-        return pieces if all(pieces.encode(text) == encode(text) for text in _probes(pieces._added)) else None
+        added = {token["content"]: token["id"] for token in shape["added_tokens"]}
+        pieces = cls(backend, found.pattern, added, encode)
+        if not pieces._encodes(_probes(added)):
+            return None
+        pieces._widen(expression)
+        return pieces
+
+    def _widen(self, expression: str) -> None:
+        alphabet = wide()
+        found = translate(expression, alphabet)
+        if found is None or not _agrees(found, alphabet):
+            return
+        self._cut_wide = found.pattern.findall
+        if not self._encodes(_wide_probes(alphabet)):
+            self._cut_wide = None
+
+    def _encodes(self, texts: Iterable[str]) -> bool:
+        """Whether both ways give the same ids for all of `texts`."""
+        return all(self.encode(text) == self._encode(text) for text in texts)
 
     def encode(self, text: str) -> list[int]:
         """Ids of `text`, `[n_tokens]`."""
@@ -70,10 +92,11 @@ class Pieces:
 
     def _segment(self, text: str) -> list[int]:
         """Ids of text without added tokens."""
-        if not text.isascii():
+        cut = self._cut_ascii if text.isascii() else self._cut_wide
+        if cut is None:
             return self._encode(text)
-        pieces = self._cut(text)
-        # what the expression skips would be a piece, too
+        pieces = cut(text)
+        # a character outside of the alphabet is in no piece; what an expression skips would be a piece, too
         if sum(map(len, pieces)) != len(text):
             return self._encode(text)
         known = self._known
@@ -84,7 +107,7 @@ class Pieces:
         return ids
 
     def _learn(self, piece: str) -> tuple[int, ...]:
-        ids = tuple(token.id for token in self._tokenize(piece.translate(_VISIBLE)))
+        ids = tuple(token.id for token in self._tokenize(piece.encode().decode("latin-1").translate(_VISIBLE)))
         if len(piece) <= _LONGEST:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
@@ -93,12 +116,23 @@ class Pieces:
 
 
 def _visible() -> dict[int, str]:
-    """How byte-level tokenizers write ASCII bytes: printable ones as they are, the others from U+0100 on."""
-    hidden = [code for code in range(128) if not 33 <= code <= 126]
-    return {code: chr(256 + index) for index, code in enumerate(hidden)}
+    """How byte-level tokenizers write bytes: the printable ones of Latin-1 as they are, the others from U+0100 on."""
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    hidden = [byte for byte in range(256) if byte not in printable]
+    return {byte: chr(256 + index) for index, byte in enumerate(hidden)}
 
 
 _VISIBLE = _visible()
+
+
+def _agrees(translation: Translation, alphabet: Alphabet) -> bool:
+    """Whether the tokenizers' own engine has the same characters of `alphabet` in every class of an expression."""
+    text = "".join(alphabet.sample())
+    for source, ranges in translation.classes.items():
+        without = pre_tokenizers.Split(Regex(f"(?:{source})+"), "removed").pre_tokenize_str(text)
+        if "".join(part for part, _ in without) != (re.sub(f"[{ranges}]+", "", text) if ranges else text):
+            return False
+    return True
 
 
 def _expression(shape: Mapping[str, Any]) -> str | None:
@@ -141,62 +175,20 @@ def _steps(shape: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
     return steps
 
 
-_STEP = re.compile(
-    r"""
-      (?P<category> \\p\{[A-Z][a-z]?\} )
-    | (?P<escape>   \\[srntSvf] | \\[^\w\s] )
-    | (?P<group>    \(\?(?:i?:|!|=) | \) )
-    | (?P<open>     \[\^? )
-    | (?P<close>    \] )
-    | (?P<repeat>   (?:[?*+]|\{\d+(?:,\d*)?\})(?![?*+{]) )
-    | (?P<literal>  [\w\s|'"!#%&,/:;<=>@`~-] )
-    """,
-    re.VERBOSE | re.ASCII,
-)
-"""What is understood of an expression; it means the same to Oniguruma and to `re`."""
-
-
-def ascii_pattern(expression: str) -> re.Pattern[str] | None:
-    """The Oniguruma `expression` for ASCII text; None when it has anything that could mean something else to `re`."""
-    written: list[str] = []
-    inside = False
-    at = 0
-    while at < len(expression):
-        step = _STEP.match(expression, at)
-        if step is None:
-            return None
-        text, kind = step[0], step.lastgroup
-        if inside and (kind in ("group", "open") or text == "&"):
-            # nested classes and intersections, or a bracket that is a plain character here
-            return None
-        if kind == "open":
-            inside = True
-        elif kind == "close":
-            if not inside:
-                return None
-            inside = False
-        elif kind == "category":
-            text = _members(text[3:-1])
-            text = text if inside else f"[{text}]" if text else "(?!)"
-        elif kind == "repeat" and inside and text != "+" and text not in "?*":
-            return None
-        written.append(text)
-        at = step.end()
-    try:
-        pattern = re.compile("".join(written), re.ASCII)
-    except re.error:
-        return None
-    return None if inside or pattern.groups or pattern.match("") else pattern
-
-
-def _members(category: str) -> str:
-    """The ASCII characters of a Unicode category, as ranges of a character class."""
-    members = "".join(char if unicodedata.category(char).startswith(category) else "\n" for char in _ASCII)
-    return "".join(f"\\x{ord(run[0]):02x}-\\x{ord(run[-1]):02x}" for run in members.split("\n") if run)
-
-
 def _probes(added: Mapping[str, int]) -> list[str]:
     """Texts on which both ways must agree: every pair of ASCII characters, words, numbers, and the added tokens."""
-    pairs = "".join(f"{left}{right}" for left in _ASCII for right in _ASCII)
+    chars = ASCII.sample()
+    pairs = "".join(f"{left}{right}" for left in chars for right in chars)
     words = "Don't we'LL I'm, say: x=10.50; \r\n\r\n\tif (a[1] != 'b')\n    return  12345   \n it's HTTPServer2go don'"
     return [pairs, words, f"{string.printable} ".join(["", *added, ""]), " a ".join(added), words * 2]
+
+
+def _wide_probes(alphabet: Alphabet) -> list[str]:
+    """The same for a wider alphabet: every character somewhere, every pair of kinds of characters, words."""
+    kinds = [*"aZs0 \n\r\t'!_/", "ß", *{run.category: chr(run.first) for run in alphabet.runs}.values()]
+    pairs = "".join(f"{left}{right}" for left in kinds for right in kinds)
+    words = (
+        "L'été, c’est ça\u00a0: «\u202fÀ 20,50\u00a0€ » größer: 東京の天気は晴れ、25度。 ٣٤ ½ it’s naïve'S "
+        "🙂👍\ufe0f\u2028\n Ελλάδα МОСКВА 서울 שלום\u3000مرحبا"
+    )
+    return [pairs, words, "".join(alphabet.sample()), " '".join(alphabet.sample()), words * 2]
