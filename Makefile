@@ -52,7 +52,7 @@ bench: venv-dev ## the session server's cost: turns/s and latencies of a zero-wo
 doctor: venv ## what is missing on this machine, and the line that mends it
 	@exec $(PY) -m runner doctor
 
-plan: venv ## what `make e2e` would run, without starting anything
+plan: venv ## what `make e2e` would run, without starting anything: a table, or JSON where it goes into a file or pipe
 	@exec $(PY) -m runner plan
 
 gate: venv ## judge recorded artifacts again: make gate RUN=artifacts/<run id>

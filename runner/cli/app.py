@@ -69,11 +69,14 @@ def soak(
 
 
 @app.command()
-def plan(variables: Variables = None) -> None:
-    """Print what `e2e` would run, as JSON. Nothing is started."""
+def plan(
+    variables: Variables = None,
+    json: Annotated[bool, typer.Option("--json", help="The whole plan as JSON, on a terminal as well.")] = False,
+) -> None:
+    """Print what `e2e` would run: a table on a terminal, else the plan as JSON. Nothing is started."""
     from runner.cli.plan import show
 
-    raise typer.Exit(show(variables or []))
+    raise typer.Exit(show(variables or [], as_json=json))
 
 
 @app.command()
