@@ -18,12 +18,13 @@ from typing import Final, Protocol
 from pydantic import JsonValue
 
 from runner.agents.records import JsonObject, Record
+from runner.oracle.control import Spellings
 from runner.oracle.deepseek import DeepSeek
-from runner.oracle.finding import Finding, Severity, TokenDiff, hard
+from runner.oracle.finding import Finding, Severity, hard
 from runner.oracle.forms import FORMS, Encoder, Form
 from runner.oracle.inkling import Inkling
 from runner.oracle.place import role_at
-from runner.oracle.segments import ASSISTANT_TEXT, COUNT, OTHER_SPLIT, SegmentDiff, compare, trimmed
+from runner.oracle.segments import ASSISTANT_TEXT, COUNT, OTHER_SPLIT, SegmentDiff, compare, trimmed, unmarked
 from runner.oracle.soft import classify
 from runner.oracle.template import effective
 from runner.oracle.templated import Templated
@@ -68,6 +69,11 @@ class Canon:
         if self.form.boundaries is not None:
             return frozenset(self._ids(self.form.boundaries))
         return self._tokens.special_ids - frozenset(self._ids(self.form.inside))
+
+    @cached_property
+    def controls(self) -> dict[str, int]:
+        """The boundaries by their texts."""
+        return {self._tokens.decode([token_id]): token_id for token_id in sorted(self.boundaries)}
 
     @cached_property
     def trailing(self) -> frozenset[int]:
@@ -119,9 +125,10 @@ def check_render(
             Finding(CHECK, "no_form", Severity.NOTE, "no canonical form is known for this family: not rendered again")
         ]
     last = records[-1]
+    spellings = Spellings.of(records, canon.controls)
     try:
         tools, notes = _tools(records[0], sent, canon, tokens)
-        expected = canon.ids([*last.request.messages, last.message], tools, prompt=False)
+        expected = canon.ids(spellings.to_render, tools, prompt=False)
     except Exception as error:  # a template raises whatever it likes
         return [hard(CHECK, "unrenderable", f"the template refuses the conversation: {type(error).__name__}: {error}")]
     actual = [*last.input_ids, *last.output_ids]
@@ -131,17 +138,21 @@ def check_render(
         canon.boundaries,
         canon.form.assistant,
         tokens,
+        mark=spellings.mark,
+        inside=spellings.inside(records),
     )
-    return [*notes, *(_finding(diff, records, turns, tokens) for diff in diffs)]
+    found = [_finding(diff, records, turns, tokens, spellings.mark) for diff in diffs]
+    return [*notes, *spellings.notes(records, turns), *found]
 
 
-def _finding(diff: SegmentDiff, records: Sequence[Record], turns: Sequence[int], tokens: Tokens) -> Finding:
+def _finding(diff: SegmentDiff, records: Sequence[Record], turns: Sequence[int], tokens: Tokens, mark: str) -> Finding:
     left = diff.expected.ids if diff.expected is not None else []
     right = diff.actual.ids if diff.actual is not None else []
-    expected, actual = tokens.decode(left), tokens.decode(right)
+    expected, actual = unmarked(tokens.decode(left), mark), tokens.decode(right)
     within = first_difference(left, right) or 0
     start = diff.actual.start if diff.actual is not None else len(records[-1].input_ids) + len(records[-1].output_ids)
-    shown: TokenDiff = replace(tokens.diff(left, right, within), token_index=start + within)
+    seen = tokens.diff(left, right, within)
+    shown = replace(seen, token_index=start + within, expected_text=unmarked(seen.expected_text, mark))
     position, role = role_at(records, start + within, tokens)
     kind, severity = diff.type, Severity.HARD
     if diff.type == ASSISTANT_TEXT:

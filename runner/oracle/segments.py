@@ -44,12 +44,12 @@ class SegmentDiff:
     actual: Segment | None
 
 
-def split(ids: Sequence[int], boundaries: Collection[int]) -> list[Segment]:
-    """The segments of `ids`; each boundary id is one of its own."""
+def split(ids: Sequence[int], boundaries: Collection[int], inside: Collection[int] = ()) -> list[Segment]:
+    """The segments of `ids`; each boundary id is one of its own, but for those at the indices `inside`."""
     segments: list[Segment] = []
     run: list[int] = []
     for index, token_id in enumerate(ids):
-        if token_id not in boundaries:
+        if token_id not in boundaries or index in inside:
             run.append(token_id)
             continue
         if run:
@@ -75,9 +75,15 @@ def compare(
     boundaries: Collection[int],
     assistant: str | None,
     tokens: Tokens,
+    *,
+    mark: str = "",
+    inside: Collection[int] = (),
 ) -> list[SegmentDiff]:
-    """All differences; the number or pattern of segments, where it differs, is the only one that can be told."""
-    left, right = split(expected, boundaries), split(actual, boundaries)
+    """All differences; the number or pattern of segments, where it differs, is the only one that can be told.
+
+    `mark` is a text that `expected` has for itself; the boundary ids at the indices `inside` of `actual` split nothing.
+    """
+    left, right = split(expected, boundaries), split(actual, boundaries, inside)
     if [segment.special for segment in left] != [segment.special for segment in right]:
         at = next(
             (i for i, (a, b) in enumerate(zip(left, right, strict=False)) if _unlike(a, b)), min(len(left), len(right))
@@ -89,13 +95,18 @@ def compare(
             if a.ids != b.ids:
                 diffs.append(SegmentDiff(TYPE, position, a, b))
         elif a.ids != b.ids:
-            same = tokens.decode(a.ids) == tokens.decode(b.ids)
+            same = unmarked(tokens.decode(a.ids), mark) == tokens.decode(b.ids)
             sampled = _opens(left, position, assistant, tokens) and _opens(right, position, assistant, tokens)
             if not sampled:
                 diffs.append(SegmentDiff(OTHER_SPLIT if same else OTHER_TEXT, position, a, b))
             elif not same:
                 diffs.append(SegmentDiff(ASSISTANT_TEXT, position, a, b))
     return diffs
+
+
+def unmarked(text: str, mark: str) -> str:
+    """The text without the mark."""
+    return text.replace(mark, "") if mark else text
 
 
 def _unlike(left: Segment, right: Segment) -> bool:

@@ -18,6 +18,7 @@ from runner.oracle.finding import Finding, hard
 from runner.oracle.tokens import Tokens
 
 CHECK: Final = "text"
+NAME: Final = "call_name"
 _EXCERPT: Final = 200
 _OPENER: Final = "<think>"
 _TAIL: Final = 4
@@ -34,8 +35,10 @@ def check_text(records: Sequence[Record], turns: Sequence[int], tokens: Tokens) 
         said = tokens.visible(record.output_ids)
         if tokens.decode(record.input_ids[-_TAIL:]).rstrip().endswith(_OPENER):
             said = _OPENER + said  # the prompt has opened the thinking, and some parsers put its tag into the content
+        whole = tokens.decode(record.output_ids)
         for part, pieces in _parts(record.message):
-            if not any(piece in said for piece in pieces):
+            # control tokens that were sampled are text to a parser, but never a part of a name
+            if not any(piece in said or (part != NAME and piece in whole) for piece in pieces):
                 findings.append(
                     hard(
                         CHECK,
@@ -60,7 +63,7 @@ def _parts(message: JsonObject) -> Iterator[tuple[str, list[str]]]:
     for call in calls if isinstance(calls, list) else []:
         function = call.get("function") if isinstance(call, dict) else None
         if isinstance(function, dict):
-            yield "call_name", [str(function.get("name"))]
+            yield NAME, [str(function.get("name"))]
             for value in _values(function.get("arguments")):
                 yield "call_argument", value
 

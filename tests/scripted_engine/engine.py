@@ -175,8 +175,12 @@ class ScriptedEngine:
         end = self.tokenizer.token_to_id(self.dialect.end(said))
         start = text.index(thought)
         stopped = Kind.STOPPED in kinds
-        ids = self._encode(text[: start + len(thought) // 2]) if stopped else self._tokens(text, start, len(thought))
-        ids += [] if stopped else [end]
+        if stopped:
+            ids = self._encode(text[: start + len(thought) // 2])
+        elif Kind.SPELLED in kinds:
+            ids = [*self._spelled(text), end]
+        else:
+            ids = [*self._tokens(text, start, len(thought)), end]
         reason = "stop"
         budget = body.get("max_completion_tokens") or body.get("max_tokens")
         cut = len(ids) // 2 if Kind.TRUNCATE in kinds or Kind.ABORT in kinds else budget
@@ -202,6 +206,13 @@ class ScriptedEngine:
                 if cut != whole and self.tokenizer.decode(cut, skip_special_tokens=False) == text:
                     return cut
         return whole
+
+    def _spelled(self, text: str) -> list[int]:
+        """Ids of `text` in which no control token stands: its names are cut in two before they are encoded."""
+        pieces = [text]
+        for name in self.dialect.checkpoint.special:
+            pieces = [part for piece in pieces for part in piece.replace(name, f"{name[:2]}\0{name[2:]}").split("\0")]
+        return [token_id for piece in pieces for token_id in self._encode(piece)]
 
     def _encode(self, text: str) -> list[int]:
         return list(self.tokenizer.encode(text, add_special_tokens=False).ids)

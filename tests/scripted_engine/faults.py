@@ -70,6 +70,8 @@ class Kind(StrEnum):
     """Temperature 0 is sampled like any other temperature."""
     PADDED = "padded"
     """No fault but a mode: the thinking is sampled with two spaces at each of its edges."""
+    SPELLED = "spelled"
+    """No fault but a mode: where a turn says the name of a control token, it is sampled in ordinary tokens."""
     EATEN = "eaten"
     """The reasoning parser eats the white space at the edges of the thinking."""
 
