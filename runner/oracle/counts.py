@@ -12,6 +12,7 @@ from typing import Final
 from runner.agents.records import Metadata, Record
 from runner.agents.transcript import TurnLog
 from runner.oracle.finding import Finding, hard
+from runner.oracle.place import role_at
 from runner.oracle.tokens import Tokens, first_difference
 
 CHECK: Final = "counts"
@@ -65,7 +66,10 @@ def check_budget(records: Sequence[Record], turns: Sequence[int], tokens: Tokens
 def check_accumulated(
     records: Sequence[Record], metadata: Metadata, turns: Sequence[int], tokens: Tokens
 ) -> list[Finding]:
-    """`accumulated_token_ids` is the last prompt and what was sampled after it."""
+    """`accumulated_token_ids` is the last prompt and what was sampled after it.
+
+    A difference has the role of the expected token; ids beyond the last expected one belong to nobody.
+    """
     if not records:
         return []
     last = records[-1]
@@ -74,13 +78,18 @@ def check_accumulated(
     index = first_difference(expected, actual)
     if index is None:
         return []
+    role, where = None, ""
+    if index < len(expected):
+        owner, role = role_at(records, index, tokens)
+        where = f", which came with the {role} text of turn {turns[owner]}"
     return [
         hard(
             CHECK,
             "accumulated",
             f"accumulated_token_ids ({len(actual)} ids) is not the last prompt and its sampled ids ({len(expected)} "
-            f"ids): the first difference is at token {index}",
+            f"ids): the first difference is at token {index}{where}",
             turn=turns[-1],
+            role=role,
             diff=tokens.diff(expected, actual, index),
         )
     ]
