@@ -12,10 +12,12 @@ else is left to the tokenizer: `Pieces.of` then gives None.
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 import string
 from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
 from typing import Any
 
 from tokenizers import Regex, pre_tokenizers
@@ -107,7 +109,8 @@ class Pieces:
         return ids
 
     def _learn(self, piece: str) -> tuple[int, ...]:
-        ids = tuple(token.id for token in self._tokenize(piece.encode().decode("latin-1").translate(_VISIBLE)))
+        visible, _ = codecs.charmap_decode(piece.encode(), "strict", _VISIBLE)
+        ids = tuple(map(_ID, self._tokenize(visible)))
         if len(piece) <= _LONGEST:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
@@ -115,14 +118,15 @@ class Pieces:
         return ids
 
 
-def _visible() -> dict[int, str]:
+def _visible() -> str:
     """How byte-level tokenizers write bytes: the printable ones of Latin-1 as they are, the others from U+0100 on."""
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-    hidden = [byte for byte in range(256) if byte not in printable]
-    return {byte: chr(256 + index) for index, byte in enumerate(hidden)}
+    hidden = iter(range(0x100, 0x200))
+    return "".join(chr(byte if byte in printable else next(hidden)) for byte in range(0x100))
 
 
 _VISIBLE = _visible()
+_ID = attrgetter("id")
 
 
 def _agrees(translation: Translation, alphabet: Alphabet) -> bool:
