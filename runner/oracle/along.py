@@ -20,7 +20,7 @@ from runner.oracle.match import loose_tool_call, strict
 from runner.oracle.measure import Measure
 from runner.oracle.mismatch import check_mismatch
 from runner.oracle.prefix import check_prefix
-from runner.oracle.render import check_render
+from runner.oracle.render import check_render, not_rendered
 from runner.oracle.text import check_text
 from runner.plan.model import Matcher, PlannedCell
 
@@ -53,7 +53,10 @@ def check_along(
     findings += check_text(records, turns, tokens)
     if metadata is not None:
         findings += check_mismatch(metadata)
-    findings += check_render(records, turns, transcript.tools, measure.canon, tokens)
+    if measure.canon is None:
+        findings.append(not_rendered(measure.reason))
+    else:
+        findings += check_render(records, turns, transcript.tools, measure.canon, tokens)
     if [record.response.id for record in records] == [turn.response_id for turn in path]:
         findings += check_client_counts(records, path, tokens)
         anthropic = cell.lane.wire is WireFormat.ANTHROPIC

@@ -1,7 +1,7 @@
 """The canonical form of a family's conversations: what the re-render needs to know, as data.
 
-Only names and flags; no template text is kept here. A family that is missing cannot be rendered again, and the oracle
-says so in its result instead of passing it silently.
+Only names and flags; no template text is kept here. A family that is missing cannot be rendered again; `no_form` says
+why, and the oracle says that the check is not applicable instead of passing it silently.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Final
 
 from pydantic import JsonValue
 
@@ -79,4 +80,17 @@ FORMS: Mapping[str, Form] = MappingProxyType(
     }
 )
 """By the name of the token-in-token-out family. The token that ends a turn is always a boundary: what a joint writes
-behind it was not sampled, and belongs to no assistant. DeepSeek V3.2 is not among them: nothing is driven on it."""
+behind it was not sampled, and belongs to no assistant."""
+
+_REASONS: Final = MappingProxyType(
+    {
+        "deepseekv32": "DeepSeek V3.2 has no chat template, and no writer of its own here",
+    }
+)
+
+
+def no_form(tito_model: str) -> str:
+    """Why this family has no canonical form, as the end of a sentence; empty where it has one."""
+    if tito_model in FORMS:
+        return ""
+    return _REASONS.get(tito_model, f"no form is written down for {tito_model!r}")

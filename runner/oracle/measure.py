@@ -6,16 +6,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from runner.oracle.forms import no_form
 from runner.oracle.render import Canon
 from runner.oracle.tokens import Tokens
 
 
 @dataclass(frozen=True)
 class Measure:
-    """The runner's own reading of a model directory. `canon` is None for a family without a known canonical form."""
+    """The runner's own reading of a model directory.
+
+    `canon` is None for a family without a canonical form, and `reason` says why then.
+    """
 
     tokens: Tokens
     canon: Canon | None
+    reason: str = ""
 
     @classmethod
     def load(cls, directory: Path, tito_model: str) -> Self:
@@ -27,4 +32,4 @@ class Measure:
         canon = Canon.load(directory, tito_model, tokens)
         if canon is not None:
             canon.prepare()
-        return cls(tokens, canon)
+        return cls(tokens, canon, no_form(tito_model))

@@ -111,8 +111,17 @@ def _writer(form: Form, directory: Path) -> Writer:
             return Templated(effective(directory, form), form.arguments, directory)
 
 
+def not_rendered(reason: str) -> Finding:
+    """What stands in the place of this check for a family without a canonical form."""
+    message = (
+        f"the canonical re-render is not applicable: {reason}. What stands outside of assistant turns, and the form of "
+        f"these, is held to the server's own comparison alone"
+    )
+    return Finding(CHECK, "not_applicable", Severity.NOTE, message)
+
+
 def check_render(
-    records: Sequence[Record], turns: Sequence[int], sent: Sequence[JsonObject], canon: Canon | None, tokens: Tokens
+    records: Sequence[Record], turns: Sequence[int], sent: Sequence[JsonObject], canon: Canon, tokens: Tokens
 ) -> list[Finding]:
     """The tokens of the whole path beside the canonical render of its messages.
 
@@ -120,10 +129,6 @@ def check_render(
     """
     if not records:
         return []
-    if canon is None:
-        return [
-            Finding(CHECK, "no_form", Severity.NOTE, "no canonical form is known for this family: not rendered again")
-        ]
     last = records[-1]
     spellings = Spellings.of(records, canon.controls)
     try:

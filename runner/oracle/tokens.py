@@ -20,6 +20,10 @@ RADIUS: Final = 8
 """Tokens shown on each side of a difference."""
 
 
+_UNREAD: Final = ("tiktoken.model", "tokenizer.model")
+"""Other vocabularies: Kimi's, whose way to cut text is in code of its model directory, and SentencePiece's."""
+
+
 class Tokens:
     """A tokenizer with what the oracle asks of it."""
 
@@ -31,6 +35,13 @@ class Tokens:
         """Read `tokenizer.json`. Raises InfrastructureError when it is not there or cannot be read."""
         path = directory / "tokenizer.json"
         if not path.is_file():
+            other = next((name for name in _UNREAD if (directory / name).is_file()), None)
+            if other is not None:
+                raise InfrastructureError(
+                    f"{directory} has its tokenizer in {other}, which the verifier does not read: "
+                    f"nothing of this family can be judged",
+                    hint="put a tokenizer.json with the same vocabulary and special tokens beside it",
+                )
             raise InfrastructureError(
                 f"no tokenizer at {path}",
                 hint="mount the volume 'models' into the runner, or correct the tokenizer path in the families file",

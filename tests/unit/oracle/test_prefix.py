@@ -9,6 +9,7 @@ import pytest
 
 from runner.agents.records import Record
 from runner.base.errors import InfrastructureError
+from runner.oracle.measure import Measure
 from runner.oracle.place import role_at
 from runner.oracle.prefix import check_prefix
 from runner.oracle.tokens import Tokens, first_difference
@@ -79,6 +80,14 @@ def test_a_missing_or_broken_tokenizer_is_infrastructure(tmp_path: Path) -> None
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(InfrastructureError, match="cannot be read"):
         Tokens.load(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["tiktoken.model", "tokenizer.model"])
+def test_a_tokenizer_that_is_not_read_is_named(name: str, tmp_path: Path) -> None:
+    """Kimi's directories have no tokenizer.json: nothing of such a family passes."""
+    (tmp_path / name).write_bytes(b"")
+    with pytest.raises(InfrastructureError, match=f"has its tokenizer in {name}, which the verifier does not read"):
+        Measure.load(tmp_path, "kimi26")
 
 
 def test_special_ids_are_the_flagged_ones(tokens: Tokens) -> None:

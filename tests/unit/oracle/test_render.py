@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from runner.base.errors import InfrastructureError
 from runner.oracle.finding import Severity
-from runner.oracle.forms import FORMS
+from runner.oracle.forms import FORMS, no_form
 from runner.oracle.measure import Measure
 from runner.oracle.render import Canon
 from runner.oracle.segments import compare, split, trimmed
 from runner.oracle.soft import SoftClass, classify
 from runner.oracle.tokens import Tokens
+from runner.plan.families import BOUND
 from tests.unit.agents.bench import MODEL
 from tests.unit.oracle.conftest import Case
 
@@ -158,10 +159,17 @@ def test_messages_that_the_template_refuses_are_a_hard_finding(session: Case) ->
     assert kinds(session, alter) == {("unrenderable", "hard")}
 
 
-def test_a_family_without_a_known_form_is_said_not_to_be_rendered(session: Case) -> None:
-    bare = Case(session.snapshot, session.transcript, session.cell, Measure(session.tokens, None))
+def test_a_family_without_a_canonical_form_is_said_not_to_be_rendered_and_why(session: Case) -> None:
+    bare = Case(session.snapshot, session.transcript, session.cell, Measure(session.tokens, None, "nobody wrote it"))
     (note,) = bare.judged()
-    assert (note.check, note.type, note.severity) == ("render", "no_form", Severity.NOTE)
+    assert (note.check, note.type, note.severity) == ("render", "not_applicable", Severity.NOTE)
+    assert note.message.startswith("the canonical re-render is not applicable: nobody wrote it. ")
+
+
+def test_every_family_that_can_be_driven_has_a_form_or_a_reason() -> None:
+    assert {name for name in BOUND if no_form(name)} == {"deepseekv32"}
+    assert no_form("deepseekv32").startswith("DeepSeek V3.2 has no chat template")
+    assert "'klingon'" in no_form("klingon")
 
 
 def test_a_known_form_without_its_template_is_infrastructure(tokens: Tokens, tmp_path: Path) -> None:
