@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from runner.oracle.finding import Finding
-
-if TYPE_CHECKING:
-    from conftest import Case
+from tests.unit.oracle.conftest import Case
 
 
 def accumulated(session: Case, index: int | None) -> Finding:
