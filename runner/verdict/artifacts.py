@@ -51,7 +51,8 @@ def _plan(path: Path, named: str) -> Plan:
     except ValidationError as error:
         detail = error.errors()[0]
         where = ".".join(map(str, detail["loc"])) or "the whole file"
-        raise ConfigurationError([f"{path} is not a plan: {where}: {detail['msg']}"]) from error
+        said = detail["msg"].removeprefix("Value error, ")
+        raise ConfigurationError([f"{path} is not a plan: {where}: {said}"]) from error
     if plan.schema_version != SCHEMA_VERSION:
         raise ConfigurationError(
             [f"{path} has schema version {plan.schema_version}; this version reads {SCHEMA_VERSION}"]
