@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import httpx
+import orjson
 import structlog
 
 from runner.agents.anthropic import AnthropicAgent
@@ -58,6 +61,14 @@ def server_app(
     )
     transport = InMemory(engine) if engine is not None else None
     return build_server(settings, load_codec(settings), transport=transport)
+
+
+def view_of(snapshot: dict[str, Any], alter: Callable[[dict[str, Any]], object] | None = None) -> SessionView:
+    """What `GET /sessions/{id}` showed, read as the contract says; changed by `alter` in a copy, where given."""
+    if alter is not None:
+        snapshot = copy.deepcopy(snapshot)
+        alter(snapshot)
+    return read(SessionView, orjson.dumps(snapshot), "records", "snapshot")
 
 
 class InMemory:

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.ledger.reader import Ledger, ProblemKind, parse_ledger, read_ledger
-from runner.ledger.records import RECORD_ADAPTER, FaultRecord, NoteRecord, SampleRecord, Trailer
+from runner.ledger.records import RECORD_ADAPTER, FaultRecord, NoteRecord, Trailer
 from runner.ledger.writer import LedgerWriter
+from tests.unit.ledger.samples import sample
 
 
 def whole(tmp_path: Path, count: int = 3) -> bytes:
@@ -96,24 +97,8 @@ def test_a_bad_line_in_the_middle_is_damage_even_under_a_trailer_that_fits(tmp_p
 
 @pytest.mark.parametrize("value", [b"NaN", b"Infinity", b"-Infinity", b"1e999"])
 def test_a_number_that_is_none_is_damage(tmp_path: Path, value: bytes) -> None:
-    sample = SampleRecord(
-        sample_index=0,
-        driver_events=[],
-        had_assistant_mismatch=False,
-        total_mismatches=0,
-        assistant_mismatch_count=0,
-        hard_mismatch_count=0,
-        hard_mismatch_types=[],
-        turns=1,
-        seconds=2.5,
-        prompt_tokens=1,
-        completion_tokens=1,
-        seed=1,
-        stream=True,
-        session_id="s",
-        at=datetime.now(UTC) + timedelta(seconds=30),
-    )
-    line = sample.model_dump_json().encode() + b"\n"
+    record = sample(2.5, datetime.now(UTC) + timedelta(seconds=30))
+    line = record.model_dump_json().encode() + b"\n"
     header = whole(tmp_path).splitlines(keepends=True)[0]
     assert kinds(sealed([header, line])) == []
     assert kinds(sealed([header, line.replace(b"2.5", value)])) == [ProblemKind.BAD_LINE]

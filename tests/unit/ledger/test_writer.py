@@ -27,31 +27,13 @@ from runner.ledger.records import (
     VerificationErrorRecord,
 )
 from runner.ledger.writer import LedgerError, LedgerWriter
+from tests.unit.ledger.samples import sample
 
 CELL = "qwen3/v1-openai/baseline"
 
 
 def writer(path: Path) -> LedgerWriter:
     return LedgerWriter(path, run="run", cell=CELL, writer="test")
-
-
-def sample(seconds: float = 1.0) -> SampleRecord:
-    return SampleRecord(
-        sample_index=0,
-        driver_events=["rollback"],
-        had_assistant_mismatch=False,
-        total_mismatches=0,
-        assistant_mismatch_count=0,
-        hard_mismatch_count=0,
-        hard_mismatch_types=[],
-        turns=1,
-        seconds=seconds,
-        prompt_tokens=1,
-        completion_tokens=1,
-        seed=1,
-        stream=True,
-        session_id="s",
-    )
 
 
 def test_a_ledger_is_header_records_and_a_trailer_that_proves_them(tmp_path: Path) -> None:

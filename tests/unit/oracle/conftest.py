@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 
 from runner.agents.anthropic import AnthropicAgent
 from runner.agents.openai import OpenAIAgent
-from runner.agents.records import SessionView, read
+from runner.agents.records import SessionView
 from runner.agents.transcript import TRANSCRIPT_ADAPTER, Transcript
 from runner.base.terms import Lane, WireFormat
 from runner.oracle.finding import Finding
@@ -22,7 +21,7 @@ from runner.oracle.measure import Measure
 from runner.oracle.tokens import Tokens
 from runner.plan.model import PlannedCell
 from tests.scripted_engine.faults import Fault, Kind
-from tests.unit.agents.bench import MODEL, bench, planned_cell
+from tests.unit.agents.bench import MODEL, bench, planned_cell, view_of
 
 
 @dataclass(frozen=True)
@@ -41,15 +40,11 @@ class Case:
     @property
     def view(self) -> SessionView:
         """The snapshot as it is."""
-        return read(SessionView, orjson.dumps(self.snapshot), "records", "snapshot")
+        return view_of(self.snapshot)
 
     def judged(self, alter: Callable[[dict[str, Any]], object] | None = None) -> list[Finding]:
         """Judge the snapshot, altered by `alter` in a copy."""
-        snapshot = copy.deepcopy(self.snapshot)
-        if alter is not None:
-            alter(snapshot)
-        view = read(SessionView, orjson.dumps(snapshot), "records", "snapshot")
-        return judge(view, self.transcript, self.cell, self.measure)
+        return judge(view_of(self.snapshot, alter), self.transcript, self.cell, self.measure)
 
     def types(self, alter: Callable[[dict[str, Any]], object] | None = None) -> set[str]:
         """`check:type` of all findings."""

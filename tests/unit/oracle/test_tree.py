@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-import orjson
 import pytest
 
-from runner.agents.records import SessionView, read
 from runner.base.terms import Lane
 from runner.oracle.measure import Measure
 from runner.oracle.tree import check_tree
+from tests.unit.agents.bench import view_of
+from tests.unit.agents.scenarios.stage import other_matching
 from tests.unit.oracle.conftest import Case, driven
-
-from session_server.core import tree  # isort: skip
-from session_server.core.turn import Message, Position  # isort: skip
 
 Body = dict[str, Any]
 
@@ -35,10 +31,7 @@ def leaves(nodes: list[Body]) -> list[Body]:
 
 def found(case: Case, alter: Callable[[Body], object] | None = None) -> set[str]:
     """Types of the findings over the server's tree, altered by `alter` in a copy."""
-    snapshot = copy.deepcopy(case.snapshot)
-    if alter is not None:
-        alter(snapshot["metadata"]["tree"])
-    view = read(SessionView, orjson.dumps(snapshot), "records", "snapshot")
+    view = view_of(case.snapshot, (lambda snapshot: alter(snapshot["metadata"]["tree"])) if alter is not None else None)
     return {finding.type for finding in check_tree(view.metadata.tree, view.records, case.transcript)}
 
 
@@ -106,12 +99,7 @@ def test_each_fault_of_a_tree_is_found(grown: Case, alter: Callable[[Body], obje
 def test_a_server_that_drops_the_reasoning_of_a_replay_forks_at_every_turn(
     measure: Measure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = tree.Tree.position
-
-    def without(self: tree.Tree, messages: Sequence[Message], matcher: Any, **known: Any) -> Position:
-        return right(self, [{**message, "reasoning_content": None} for message in messages], matcher)
-
-    monkeypatch.setattr(tree.Tree, "position", without)
+    other_matching(monkeypatch, lambda stored, replayed, same: same(stored, {**replayed, "reasoning_content": None}))
     case = driven(Lane.V2_OPENAI, measure, stream=True, faults=[])
     nodes = case.snapshot["metadata"]["tree"]["nodes"]
     assert [node["parent"] for node in nodes] == [None] * 14

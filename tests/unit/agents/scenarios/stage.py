@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,8 +10,9 @@ from functools import cache
 from typing import Any
 
 import orjson
+import pytest
 
-from runner.agents.records import SessionView, read
+from runner.agents.records import SessionView
 from runner.agents.scenarios.drives import drive_of
 from runner.agents.scenarios.scene import Scene
 from runner.agents.transcript import Transcript
@@ -24,9 +24,12 @@ from runner.oracle.judge import judge
 from runner.oracle.measure import Measure
 from runner.plan.build import build_plan
 from runner.plan.families import load_families
-from runner.plan.model import PlannedCell
+from runner.plan.model import PlannedCell, PlannedSample
 from tests.scripted_engine.faults import Fault
-from tests.unit.agents.bench import MODEL, bench
+from tests.unit.agents.bench import MODEL, Bench, bench, view_of
+
+from session_server.core import tree  # isort: skip
+from session_server.core.turn import Message, Position  # isort: skip
 
 
 @cache
@@ -53,15 +56,11 @@ class Driven:
 
     @property
     def view(self) -> SessionView:
-        return read(SessionView, orjson.dumps(self.snapshot), "records", "snapshot")
+        return view_of(self.snapshot)
 
     def judged(self, alter: Callable[[dict[str, Any]], object] | None = None) -> list[Finding]:
         """Judge the snapshot, altered by `alter` in a copy."""
-        snapshot = copy.deepcopy(self.snapshot)
-        if alter is not None:
-            alter(snapshot)
-        view = read(SessionView, orjson.dumps(snapshot), "records", "snapshot")
-        return judge(view, self.transcript, self.cell, measure())
+        return judge(view_of(self.snapshot, alter), self.transcript, self.cell, measure())
 
     def hard(self, alter: Callable[[dict[str, Any]], object] | None = None) -> set[str]:
         """`check:type` of all hard findings."""
@@ -77,6 +76,30 @@ class Driven:
         return all(have.count(event) >= self.cell.required_events.count(event) for event in self.cell.required_events)
 
 
+async def scene(b: Bench, cell: PlannedCell, sample: PlannedSample, transcript: Transcript) -> Scene:
+    """What a script gets for this sample: its session is open."""
+    transcript.session_id = await b.client.create()
+    return Scene(
+        client=b.client,
+        health=await b.client.health(),
+        settings=DriveSettings.of(cell, sample, "scripted"),
+        transcript=transcript,
+        emit=b.events.append,
+        on_attempt=b.attempts.append,
+        peers={cell.lane.service: b.client},
+    )
+
+
+def other_matching(monkeypatch: pytest.MonkeyPatch, same: Callable[[Message, Message, Any], bool]) -> None:
+    """A tree that compares messages with `same(stored, replayed, matcher)`, each request from its beginning."""
+    right = tree.Tree.position
+
+    def position(self: tree.Tree, messages: Sequence[Message], matcher: Any, **known: Any) -> Position:
+        return right(self, [dict(m) for m in messages], lambda a, b: same(a, b, matcher))
+
+    monkeypatch.setattr(tree.Tree, "position", position)
+
+
 def driven(scenario: str, lane: Lane, *, stream: bool = False, faults: Sequence[Fault] = ()) -> Driven:
     """Drive one sample of the scenario in this lane. Raises what the script raises."""
     cell = planned(scenario, lane)
@@ -86,18 +109,7 @@ def driven(scenario: str, lane: Lane, *, stream: bool = False, faults: Sequence[
     with bench(lane.server, faults) as b:
 
         async def run() -> bytes:
-            transcript.session_id = await b.client.create()
-            await drive_of(scenario, lane.wire)(
-                Scene(
-                    client=b.client,
-                    health=await b.client.health(),
-                    settings=DriveSettings.of(cell, sample, "scripted"),
-                    transcript=transcript,
-                    emit=b.events.append,
-                    on_attempt=b.attempts.append,
-                    peers={lane.service: b.client},
-                )
-            )
+            await drive_of(scenario, lane.wire)(await scene(b, cell, sample, transcript))
             return await b.client.get(transcript.session_id)
 
         snapshot = orjson.loads(asyncio.run(run()))

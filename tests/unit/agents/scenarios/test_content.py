@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -22,9 +22,8 @@ from runner.plan.scenarios import PAIR_PARSERS, SCENARIOS
 from tests.scripted_engine import model as scripted_model
 from tests.scripted_engine.dialects.qwen3 import Qwen3
 from tests.scripted_engine.faults import Fault, Kind
-from tests.unit.agents.scenarios.stage import Driven, driven, measure
+from tests.unit.agents.scenarios.stage import Driven, driven, measure, other_matching
 
-from session_server.core import tree  # isort: skip
 from session_server.core.turn import Message, Position  # isort: skip
 from session_server.tito.codec import Codec  # isort: skip
 from session_server.wire import openai as chat_wire  # isort: skip
@@ -244,16 +243,6 @@ def test_the_mark_moves_with_every_turn_and_the_system_prompt_keeps_its_own() ->
     for turn in clean("cache-control", MESSAGES).transcript.turns:
         marked = [index for index, message in enumerate(turn.messages) if "cache_control" in str(message)]
         assert marked == [0, len(turn.messages) - 1]
-
-
-def other_matching(monkeypatch: pytest.MonkeyPatch, same: Callable[[Message, Message, Any], bool]) -> None:
-    """A tree that compares messages with `same(stored, replayed, matcher)`, each request from its beginning."""
-    right = tree.Tree.position
-
-    def position(self: tree.Tree, messages: Sequence[Message], matcher: Any, **known: Any) -> Position:
-        return right(self, [dict(m) for m in messages], lambda a, b: same(a, b, matcher))
-
-    monkeypatch.setattr(tree.Tree, "position", position)
 
 
 def test_a_tree_that_takes_a_moved_mark_for_other_content_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

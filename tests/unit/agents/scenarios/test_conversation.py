@@ -12,15 +12,13 @@ from hypothesis import strategies as st
 
 from runner.agents import script
 from runner.agents.scenarios.conversation import Call, Choice, Conversation, parent, unmarked
-from runner.agents.scenarios.scene import Scene
 from runner.agents.scenarios.wires import converse
 from runner.agents.transcript import Transcript, TurnLog
-from runner.agents.turns import DriveSettings
 from runner.base.errors import ModelIncompleteError, VerificationError
 from runner.base.terms import Lane
 from tests.scripted_engine.faults import Fault, Kind
 from tests.unit.agents.bench import Bench, bench
-from tests.unit.agents.scenarios.stage import planned
+from tests.unit.agents.scenarios.stage import planned, scene
 
 V2, MESSAGES = Lane.V2_OPENAI, Lane.V2_ANTHROPIC
 BOTH = pytest.mark.parametrize("lane", [V2, MESSAGES])
@@ -36,18 +34,7 @@ def talk(
     with bench(lane.server, faults) as b:
 
         async def run() -> Conversation:
-            transcript.session_id = await b.client.create()
-            conversation = converse(
-                Scene(
-                    client=b.client,
-                    health=await b.client.health(),
-                    settings=DriveSettings.of(cell, sample, "scripted"),
-                    transcript=transcript,
-                    emit=b.events.append,
-                    on_attempt=b.attempts.append,
-                    peers={},
-                )
-            )
+            conversation = converse(await scene(b, cell, sample, transcript))
             await say(conversation)
             return conversation
 

@@ -7,7 +7,7 @@ its last turn; the active path has nothing of them.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -21,10 +21,10 @@ from runner.base.terms import Lane
 from runner.oracle.finding import Finding, Severity
 from runner.oracle.forest import others_of
 from tests.scripted_engine.faults import Fault, Kind
-from tests.unit.agents.scenarios.stage import Driven, driven, measure
+from tests.unit.agents.scenarios.stage import Driven, driven, measure, other_matching
 
-from session_server.core import linear, tree  # isort: skip
-from session_server.core.turn import Message, Position  # isort: skip
+from session_server.core import linear  # isort: skip
+from session_server.core.turn import Position  # isort: skip
 
 V1, V2, MESSAGES = Lane
 LEFT = [1, 2, 5]
@@ -57,13 +57,7 @@ def test_both_conversations_go_on_where_they_were() -> None:
 
 @pytest.mark.parametrize("lane", [V2, MESSAGES])
 def test_a_tree_that_overlooks_the_system_prompt_is_caught(lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = tree.Tree.position
-
-    def position(self: tree.Tree, messages: Sequence[Message], matcher: Any, **known: Any) -> Position:
-        alike = lambda a, b: a["role"] == b["role"] == "system" or matcher(a, b)  # noqa: E731
-        return right(self, [dict(message) for message in messages], alike)
-
-    monkeypatch.setattr(tree.Tree, "position", position)
+    other_matching(monkeypatch, lambda a, b, matcher: a["role"] == b["role"] == "system" or matcher(a, b))
     assert {"tree:branch", "render:non_assistant_text"} <= driven("volatile-system", lane).hard()
 
 
