@@ -71,6 +71,9 @@ CALL = f'<think>\na\n</think>\n\n<tool_call>\n{{"name": "f", "arguments": {ARGUM
         (CALL, {"tool_calls": call('{"x": ["Bern"]}')}, {"call_argument"}),
         (CALL, {"tool_calls": call("{}", name="other")}, {"call_name"}),
         (CALL, {"tool_calls": call("no json")}, set()),
+        ("Say <|im_start|>.<|im_end|>", {"content": "Say <|im_start|>."}, set()),
+        ("Say <|im_start|>.<|im_end|>", {"content": "Say <|endoftext|>."}, {"content"}),
+        ("get_<|im_end|>x<|im_end|>", {"content": "", "tool_calls": call("{}", name="get_<|im_end|>x")}, {"call_name"}),
     ],
 )
 def test_every_part_of_a_reply_must_stand_in_the_sampled_text(
