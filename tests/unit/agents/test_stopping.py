@@ -83,3 +83,12 @@ def test_control_tokens_inside_a_tool_name_fail(drove: Callable[[Fault], Driven]
         assert ended(driven, lane).startswith("reply: ")
         assert "the name is 'get_<|im_end|>weather', declared is only 'get_weather'" in ended(driven, lane)
     assert attempts(driven, MESSAGES) == [(1, "no_forced_call")] * 8
+
+
+def test_a_forced_choice_that_is_ignored_is_asked_for_again_and_then_fails(drove: Callable[[Fault], Driven]) -> None:
+    """Prose comes with 200 where a call was forced; the OpenAI lanes force none and go on in their own way."""
+    driven = drove(Fault(Kind.NO_CALL, turn=1, times=None))
+    assert driven.outcomes()[MESSAGES] == FAILED
+    assert attempts(driven, MESSAGES) == [(1, "no_forced_call")] * 8
+    assert ended(driven, MESSAGES).endswith("turn 1: exhausted 8 retries after no_forced_call")
+    assert attempts(driven, V1) == attempts(driven, V2) == []

@@ -9,8 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from runner.base.terms import Lane
 from runner.oracle.finding import Severity
-from tests.unit.oracle.conftest import Case
+from runner.oracle.measure import Measure
+from tests.unit.oracle.conftest import Case, driven
+
+from session_server.tito.codec import Codec  # isort: skip
 
 Snapshot = dict[str, Any]
 Alter = Callable[[Snapshot], object]
@@ -157,6 +161,18 @@ def test_mismatches_that_the_server_reports_are_hard(session: Case, kind: str) -
     (finding,) = session.judged(lambda s: s["metadata"]["tito_session_mismatch"].append(mismatch(kind)))
     assert (finding.check, finding.type, finding.severity) == ("server", kind, Severity.HARD)
     assert ("does not know" in finding.message) == (kind == "brand_new")
+
+
+@pytest.mark.parametrize("lane", Lane)
+def test_a_comparison_that_raised_in_the_server_is_no_pass(
+    lane: Lane, measure: Measure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("the comparator broke")
+
+    monkeypatch.setattr(Codec, "mismatches", broken)
+    found = driven(lane, measure, stream=True, faults=[]).judged()
+    assert {(f.check, f.type) for f in found if f.severity is Severity.HARD} == {("server", "absent")}
 
 
 def test_only_a_mismatch_of_assistant_text_is_soft(session: Case) -> None:
