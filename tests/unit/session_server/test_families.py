@@ -10,110 +10,28 @@ from typing import Any
 
 import pytest
 from session_server.core.errors import InvalidError
-from session_server.core.tokens import Snapshot, pack
-from session_server.core.turn import EngineRequest, Position, Record, Turn
 from session_server.settings import Settings
 from session_server.tito.codec import Codec
 from session_server.tito.families import FAMILIES, Encoder, find
 from session_server.tito.loading import bind
 from session_server.tito.vocabulary import Vocabulary
-from session_testing.families import END, checkpoint
-from session_testing.tokenizers import byte_level, sentencepiece_like
-
-ALL = sorted(FAMILIES)
-TOOLS = [
-    {
-        "type": "function",
-        "function": {"name": "get_weather", "description": "Weather", "parameters": {"type": "object"}},
-    }
-]
-SYSTEM = {"role": "system", "content": "Assist."}
-USER = {"role": "user", "content": "What is the weather in Beijing?"}
-CALLS = [
-    {"id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": '{"location": "Beijing"}'}},
-    {"id": "call_2", "type": "function", "function": {"name": "get_weather", "arguments": '{"location": "東京"}'}},
-]
-TOOL_1 = {"role": "tool", "tool_call_id": "call_1", "name": "get_weather", "content": '{"temperature": 22}'}
-TOOL_2 = {"role": "tool", "tool_call_id": "call_2", "name": "get_weather", "content": "25 degrees"}
-MORE = {"role": "user", "content": "Now check the weather in Shanghai."}
-NOTE = {"role": "system", "content": "Be brief."}
-SAID = {"role": "assistant", "content": "It was sunny."}
-
-TAILS: dict[str, list[dict[str, Any]]] = {
-    "tool": [TOOL_1],
-    "tool tool": [TOOL_1, TOOL_2],
-    "tool user": [TOOL_1, MORE],
-    "user": [MORE],
-    "system user": [NOTE, MORE],
-    "tool system user": [TOOL_1, NOTE, MORE],
-    "assistant user": [SAID, MORE],
-    "assistant assistant user": [SAID, SAID, MORE],
-}
-
-
-KINDS = {"byte level": byte_level, "sentencepiece like": sentencepiece_like}
+from session_testing import dialogues
+from session_testing.dialogues import ALL, EACH, KINDS, MORE, SYSTEM, TAILS, TOOLS, USER, behind, first, stored_turn
+from session_testing.families import END
 
 
 @pytest.fixture(scope="module", params=KINDS)
 def codecs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Codec]:
-    root = tmp_path_factory.mktemp("families")
-    made = {}
-    for name in ALL:
-        path = checkpoint(name, root / name, KINDS[request.param])
-        settings = Settings(engine_url="http://engine:30000", core_version="v2", tokenizer_path=path, tito_model=name)
-        made[name] = bind(find(name), Vocabulary.load(path, trust_remote_code=False), settings)
-    return made
+    return dialogues.codecs(request.param, tmp_path_factory.mktemp("families"))
 
 
-def calls_for(tail: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return CALLS[: sum(message["role"] == "tool" for message in tail)]
-
-
-def stored_turn(codec: Codec, history: list[dict[str, Any]], tail: list[dict[str, Any]]) -> tuple[Turn, list[int]]:
-    """A turn whose assistant writes exactly what the family's template would write for it."""
-    family = codec.family
-    start = Position(parent=None, tail=tuple(history), tail_start=0)
-    prompt = codec.prompt(start, tools=TOOLS, kwargs=codec.kwargs({})).ids()
-    assistant: dict[str, Any] = {"role": "assistant", "content": "I look.", "reasoning_content": "Think first."}
-    if calls_for(tail):
-        assistant["tool_calls"] = calls_for(tail)
-    whole = codec.vocabulary.encode(codec.render([*history, assistant], tools=TOOLS))
-    assert whole[: len(prompt)] == prompt, codec.vocabulary.decode(whole.tolist())
-    end = codec.vocabulary.token_id(END[family.name])
-    completion = whole[len(prompt) :].tolist()
-    if family.drop_last:
-        opener = "<|observation|>" if calls_for(tail) else "<|user|>"
-        completion.append(codec.vocabulary.token_id(opener))
-    else:
-        while completion[-1] != end:
-            completion.pop()
-    record = Record(EngineRequest(b"{}", (), ()), b"{}", 0.0, 0.0, TOOLS)
-    turn = start.turn(
-        seq=0,
-        assistant=assistant,
-        tokens=Snapshot(prompt + pack(completion)),
-        completion_start=len(prompt),
-        finish_reason="stop",
-        response_id="r",
-        record=record,
-    )
-    return turn, completion
-
-
-def allowed(family: str, tail: str) -> bool:
-    return {message["role"] for message in TAILS[tail]} <= find(family).append_roles
-
-
-@pytest.mark.parametrize(
-    ("family", "tail"), [(family, tail) for family in ALL for tail in TAILS if allowed(family, tail)]
-)
+@pytest.mark.parametrize(("family", "tail"), EACH)
 def test_a_continuation_is_the_full_render_miles_1712_949(codecs: dict[str, Codec], family: str, tail: str) -> None:
     codec = codecs[family]
     history = [SYSTEM, USER]
-    turn, _ = stored_turn(codec, history, TAILS[tail])
-    position = Position(parent=turn, tail=tuple(TAILS[tail]), tail_start=turn.message_count)
-    prompt = codec.prompt(position, tools=TOOLS, kwargs=codec.kwargs({})).ids()
-    full = Position(parent=None, tail=(*history, turn.assistant, *TAILS[tail]), tail_start=0)
+    turn, _ = stored_turn(codec, first(history), TAILS[tail])
+    prompt = codec.prompt(behind(turn, TAILS[tail]), tools=TOOLS, kwargs=codec.kwargs({})).ids()
+    full = first([*history, turn.assistant, *TAILS[tail]])
     expected = codec.prompt(full, tools=TOOLS, kwargs=codec.kwargs({})).ids()
     decode = codec.vocabulary.decode
     assert decode(prompt.tolist()) == decode(expected.tolist())
@@ -125,14 +43,14 @@ def test_a_continuation_is_the_full_render_miles_1712_949(codecs: dict[str, Code
 @pytest.mark.parametrize("family", ALL)
 def test_the_comparison_finds_no_difference_in_a_canonical_dialogue(codecs: dict[str, Codec], family: str) -> None:
     codec = codecs[family]
-    turn, _ = stored_turn(codec, [SYSTEM, USER], TAILS["tool"])
+    turn, _ = stored_turn(codec, first([SYSTEM, USER]), TAILS["tool"])
     assert codec.mismatches(turn.messages(), turn.token_ids, tools=TOOLS) == []
 
 
 @pytest.mark.parametrize("family", ALL)
 def test_the_comparison_sees_a_changed_letter_in_the_users_words(codecs: dict[str, Codec], family: str) -> None:
     codec = codecs[family]
-    turn, _ = stored_turn(codec, [SYSTEM, USER], TAILS["tool"])
+    turn, _ = stored_turn(codec, first([SYSTEM, USER]), TAILS["tool"])
     changed = [SYSTEM, {**USER, "content": USER["content"].replace("Beijing", "Peking")}, turn.assistant]
     [mismatch] = codec.mismatches(changed, turn.token_ids, tools=TOOLS)
     assert mismatch["type"] == "non_assistant_text"
@@ -141,7 +59,7 @@ def test_the_comparison_sees_a_changed_letter_in_the_users_words(codecs: dict[st
 @pytest.mark.parametrize("family", [name for name in ALL if FAMILIES[name].assistant_start is not None])
 def test_what_the_assistant_wrote_differently_is_only_its_own_text(codecs: dict[str, Codec], family: str) -> None:
     codec = codecs[family]
-    turn, _ = stored_turn(codec, [SYSTEM, USER], TAILS["tool"])
+    turn, _ = stored_turn(codec, first([SYSTEM, USER]), TAILS["tool"])
     changed = [SYSTEM, USER, {**turn.assistant, "content": "I  look."}]
     assert {m["type"] for m in codec.mismatches(changed, turn.token_ids, tools=TOOLS)} == {"assistant_text"}
 
@@ -183,8 +101,8 @@ def test_no_calls_is_no_calls_however_it_is_said(codecs: dict[str, Codec], famil
 def test_a_stop_token_that_opens_the_next_message_counts_once_miles_784(codecs: dict[str, Codec], family: str) -> None:
     """miles#784."""
     codec = codecs[family]
-    turn, _ = stored_turn(codec, [SYSTEM, USER], TAILS["user"])
-    position = Position(parent=turn, tail=(MORE,), tail_start=3)
+    turn, _ = stored_turn(codec, first([SYSTEM, USER]), TAILS["user"])
+    position = behind(turn, [MORE])
     text = codec.vocabulary.decode(codec.prompt(position, tools=TOOLS, kwargs=codec.kwargs({})).ids().tolist())
     for token in (END[family], *codec.family.drop_last):
         assert token + token not in text
@@ -194,7 +112,7 @@ def test_a_stop_token_that_opens_the_next_message_counts_once_miles_784(codecs: 
 @pytest.mark.parametrize("family", [name for name in ALL if FAMILIES[name].encoder is not Encoder.JINJA])
 def test_deepseek_arguments_that_mean_the_same_replace_each_other(codecs: dict[str, Codec], family: str) -> None:
     codec = codecs[family]
-    start = Position(parent=None, tail=(SYSTEM, USER), tail_start=0)
+    start = first([SYSTEM, USER])
     ways: list[dict[str, Any]] = [{"thinking_mode": "chat"}, {"enable_thinking": False}, {"thinking": False}]
     prompts = [codec.prompt(start, tools=None, kwargs=codec.kwargs(way)).ids() for way in ways]
     assert prompts[0] == prompts[1] == prompts[2]

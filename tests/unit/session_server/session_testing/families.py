@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from session_server.tito.package import template_text
-from tokenizers import Tokenizer
+from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
 
 from session_testing.tokenizers import QWEN_PLAIN, QWEN_SPECIALS, byte_level, save
 
@@ -111,6 +111,55 @@ END = {
 
 
 Maker = Callable[[tuple[str, ...], tuple[str, ...]], Tokenizer]
+
+
+_CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+_BEHIND = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+_QWEN = rf"{_CONTRACTIONS}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}|{_BEHIND}"
+_QWEN35 = _QWEN.replace(r"]?\p{L}+", r"]?[\p{L}\p{M}]+").replace(r"\s\p{L}\p{N}]+", r"\s\p{L}\p{M}\p{N}]+")
+_GLM = rf"{_CONTRACTIONS}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}{{1,3}}|{_BEHIND}"
+_CASES = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|"
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|"
+    rf"\p{{N}}{{1,3}}|{_BEHIND}"
+)
+_DEEPSEEK = (
+    r"\p{N}{1,3}",
+    r"[一-龥぀-ゟ゠-ヿ]+",
+    rf"[!-/:-~]?[A-Za-z]+|[^\r\n\p{{L}}\p{{P}}\p{{S}}]?[\p{{L}}\p{{M}}]+|{_BEHIND}",
+)
+_SHAPES: dict[str, tuple[str, ...]] = {
+    "qwen3": (_QWEN,),
+    "qwennext": (_QWEN,),
+    "qwen35": (_QWEN35,),
+    "qwen36": (_QWEN35,),
+    "glm47": (_GLM,),
+    "nemotron3": (_CASES,),
+    "inkling": (_CASES,),
+    "minimax_m25": (_CASES,),
+    "minimax_m27": (_CASES,),
+    "kimi25": (r"[\p{Han}]+", _CASES),
+    "kimi26": (r"[\p{Han}]+", _CASES),
+    "default": (r"[\p{Han}]+", _CASES),
+    "deepseekv32": _DEEPSEEK,
+    "deepseekv4": _DEEPSEEK,
+}
+"""What the families' tokenizers cut with, one after the other: digits alone or by three, cases, ideographs apart."""
+
+
+def shaped(family: str) -> Maker:
+    """Makes tokenizers that cut text as the family's does; Qwen's also compose it."""
+
+    def make(specials: tuple[str, ...], plain: tuple[str, ...]) -> Tokenizer:
+        tokenizer = byte_level(specials, plain)
+        if family.startswith("qwen"):
+            tokenizer.normalizer = normalizers.NFC()
+        cuts = [pre_tokenizers.Split(Regex(expression), "isolated") for expression in _SHAPES[family]]
+        bytes_only = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*cuts, bytes_only])
+        return tokenizer
+
+    return make
 
 
 def checkpoint(family: str, directory: Path, make: Maker = byte_level) -> Path:
