@@ -21,6 +21,8 @@ from tests.scripted_engine.engine import ScriptedEngine
 from tests.scripted_engine.faults import Fault, Kind
 from tests.unit.matrix.bench import FAMILIES, Codec, Spoil, drive, model_of, row
 
+from session_server.core.tokens import pack  # isort: skip
+
 V1, V2, ANTHROPIC = Lane
 
 
@@ -60,7 +62,7 @@ def test_a_family_passes_in_every_lane(family: str, models: Callable[[str], Path
 
 def lost(codec: Codec) -> None:
     """The joint lacks the newline that the template writes; GLM's keeps the opener that comes again."""
-    codec.join = lambda stored: stored[:]  # type: ignore[method-assign]
+    codec.join = lambda stored: stored.continued(pack())  # type: ignore[method-assign]
 
 
 def added(codec: Codec) -> None:
@@ -68,9 +70,7 @@ def added(codec: Codec) -> None:
     rightly, newline = codec.join, codec.vocabulary.token_id("\n")
 
     def join(stored: Any) -> Any:
-        joined = rightly(stored)
-        joined.append(newline)
-        return joined
+        return rightly(stored).extended(pack([newline]))
 
     codec.join = join  # type: ignore[method-assign]
 

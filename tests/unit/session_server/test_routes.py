@@ -134,6 +134,23 @@ async def test_wrong_methods_are_405_with_allow(client: Client) -> None:
     assert response.headers["allow"] == "GET"
 
 
+@pytest.mark.parametrize(
+    ("path", "allow"),
+    [
+        ("", "DELETE, GET"),
+        ("/samples", "POST"),
+        ("/v1/chat/completions", "POST"),
+        ("/v1/messages", "POST"),
+        ("/v1/messages/count_tokens", "POST"),
+    ],
+)
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+async def test_a_served_path_names_all_its_methods(client: Client, path: str, allow: str, method: str) -> None:
+    response = await client.http.request(method, f"{await client.session()}{path}")
+    assert (response.status_code, response.json()) == (405, {"detail": "Method Not Allowed"})
+    assert response.headers["allow"] == allow
+
+
 @pytest.mark.parametrize("path", ["/", "/v1/chat/completions", "/nope"])
 async def test_there_is_nothing_at_the_root(client: Client, path: str) -> None:
     response = await client.http.get(path)

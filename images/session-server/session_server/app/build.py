@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 
 from session_server import __version__
 from session_server.app import chat, errors, health, messages, metrics, passthrough, samples, sessions
@@ -58,10 +59,17 @@ def build(settings: Settings, codec: Codec, *, transport: Transport | None = Non
         description="Token in, token out sessions in front of SGLang.",
         lifespan=lifespan,
     )
+    routers = [module.router for module in (chat, messages, health, metrics, sessions, samples, passthrough)]
     app.state.service = service
+    app.state.documented = [
+        route
+        for router in routers
+        for route in router.routes
+        if isinstance(route, APIRoute) and route.include_in_schema
+    ]
     errors.install(app)
-    for module in (chat, messages, health, metrics, sessions, samples, passthrough):
-        app.include_router(module.router)
+    for router in routers:
+        app.include_router(router)
     # the last one added is the first one to see a request
     app.add_middleware(
         Direct,

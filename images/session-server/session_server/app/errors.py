@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -39,6 +41,13 @@ def refusal(path: str, error: SessionError | MatcherError | HTTPException) -> Re
     return error_response(error.status, str(error))
 
 
+def wrong_method(app: FastAPI, path: str) -> HTTPException | None:
+    """405 with the methods that `path` takes; None when no documented route has that path."""
+    routes: Sequence[APIRoute] = app.state.documented
+    methods = {method for route in routes if route.path_regex.match(path) for method in route.methods or ()}
+    return HTTPException(405, "Method Not Allowed", {"allow": ", ".join(sorted(methods))}) if methods else None
+
+
 def install(app: FastAPI) -> None:
     """Turn this package's errors into answers."""
 
@@ -49,6 +58,11 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(MatcherError)
     async def matcher_failed(request: Request, error: MatcherError) -> Response:
         return refusal(request.url.path, error)
+
+    @app.exception_handler(405)
+    async def not_allowed(request: Request, error: HTTPException) -> Response:
+        # the framework names the methods of the first route of that path only
+        return refusal(request.url.path, wrong_method(app, request.url.path) or error)
 
     @app.exception_handler(RequestValidationError)
     async def malformed(request: Request, error: RequestValidationError) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import structlog
@@ -94,17 +95,14 @@ async def _create(request: Request, session_id: str) -> Response:
 
 
 def _matcher(service: Service) -> Matcher:
-    """On this wire arguments come back parsed, so their bytes cannot be compared."""
-    return matchers.loose_tool_call if service.matcher is matchers.strict else service.matcher
+    """On this wire arguments come back parsed, so their spelling cannot be compared."""
+    return matchers.as_parsed if service.matcher in (matchers.strict, matchers.loose_tool_call) else service.matcher
 
 
-def _arguments(generation: Generation) -> dict[str, str]:
-    calls = generation.message.get("tool_calls") or ()
-    return {
-        call["id"]: call["function"]["arguments"]
-        for call in calls
-        if isinstance(call["function"].get("arguments"), str)
-    }
+def _arguments(generation: Generation) -> list[str]:
+    """The argument strings of the calls, as sampled."""
+    written = [call["function"].get("arguments") for call in generation.message.get("tool_calls") or ()]
+    return [json.dumps(each, ensure_ascii=False) if isinstance(each, dict) else each or "" for each in written]
 
 
 def _request_id() -> str | None:

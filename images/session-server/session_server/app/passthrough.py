@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from session_server.app.access import service_of
 from session_server.app.bodies import read_body
-from session_server.app.errors import error_response
+from session_server.app.errors import error_response, wrong_method
 from session_server.wire.headers import to_client, to_engine
 
 router = APIRouter()
@@ -32,9 +32,12 @@ ALLOWED: dict[str, frozenset[str]] = {
     include_in_schema=False,
 )
 async def forward(request: Request, session_id: str, path: str) -> Response:
-    """Forward an allowed path of a live session; 404 for any other, 405 for a method that the path does not have."""
+    """Forward an allowed path of a live session; 404 for any other, 405 for a method that a path does not have."""
     service = service_of(request)
     session = service.store.get(session_id)
+    documented = wrong_method(request.app, request.url.path)
+    if documented is not None:
+        raise documented
     methods = ALLOWED.get(path)
     if methods is None:
         return error_response(404, f"/{path} is not served; forwarded to the engine are {', '.join(sorted(ALLOWED))}")

@@ -99,6 +99,9 @@ class Service:
             except SessionError as error:
                 self.metrics.turns.labels(str(error.status)).inc()
                 raise
+            finally:
+                # a generation may take longer than a session may be idle
+                self.store.touch(session)
         self.metrics.turn_seconds.observe(time.perf_counter() - started)
         return outcome
 
@@ -119,6 +122,8 @@ class Service:
         reply = await self.engine.chat(request.pieces(), headers)
         self.metrics.engine_seconds.observe(time.perf_counter() - asked)
         if reply.status != 200:
+            if reply.status < 400:
+                raise EngineError(f"upstream answered {reply.status}, which is neither a generation nor a refusal")
             self.metrics.turns.labels("engine_refused").inc()
             return Refused(reply)
         generation = read_generation(

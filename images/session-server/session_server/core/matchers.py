@@ -12,12 +12,17 @@ import inspect
 import json
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Any, TypeAlias
 
 from session_server.core.turn import Message
 
 Matcher: TypeAlias = Callable[[Message, Message], bool]
 """(stored, replayed) -> whether they are the same message."""
+
+
+Reader: TypeAlias = Callable[[object], dict[str, Any] | None]
+"""Tool arguments -> the object that they spell; None where they spell none."""
 
 
 class MatcherError(Exception):
@@ -59,6 +64,14 @@ def loose_tool_call(stored: Message, replayed: Message) -> bool:
     return _same_text(stored, replayed) and _same_calls(stored, replayed, _same_call)
 
 
+def as_parsed(stored: Message, replayed: Message) -> bool:
+    """As `loose_tool_call`, for arguments that went through a client's parser.
+
+    What it cannot keep does not count: numbers are compared as doubles, and of a repeated key the last value.
+    """
+    return _same_text(stored, replayed) and _same_calls(stored, replayed, partial(_same_call, read=_as_parsed))
+
+
 def _same_calls(stored: Message, replayed: Message, same: Callable[[object, object], bool]) -> bool:
     left, right = _blank(stored.get("tool_calls")), _blank(replayed.get("tool_calls"))
     if left is None or right is None:
@@ -74,7 +87,7 @@ def _same_call_strictly(stored: object, replayed: object) -> bool:
     return _equal(_without(stored, "index"), _without(replayed, "index"))
 
 
-def _same_call(stored: object, replayed: object) -> bool:
+def _same_call(stored: object, replayed: object, *, read: Reader | None = None) -> bool:
     if not isinstance(stored, dict) or not isinstance(replayed, dict):
         return _equal(stored, replayed)
     if not _equal(_without(stored, "index", "function"), _without(replayed, "index", "function")):
@@ -83,7 +96,7 @@ def _same_call(stored: object, replayed: object) -> bool:
     if not isinstance(left, dict) or not isinstance(right, dict):
         return _equal(left, right)
     return _equal(_without(left, "arguments"), _without(right, "arguments")) and _same_arguments(
-        left.get("arguments"), right.get("arguments")
+        left.get("arguments"), right.get("arguments"), _as_object if read is None else read
     )
 
 
@@ -91,10 +104,10 @@ def _without(value: dict[str, Any], *keys: str) -> dict[str, Any]:
     return {key: item for key, item in value.items() if key not in keys}
 
 
-def _same_arguments(left: object, right: object) -> bool:
+def _same_arguments(left: object, right: object, read: Reader) -> bool:
     if type(left) is type(right) and left == right:
         return True
-    first, second = _as_object(left), _as_object(right)
+    first, second = read(left), read(right)
     if first is None or second is None:
         return _equal(left, right)
     return _equal(first, second)
@@ -113,6 +126,18 @@ def _as_object(arguments: object) -> dict[str, Any] | None:
             parse_constant=_refuse,
             object_pairs_hook=_unique,
         )
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _as_parsed(arguments: object) -> dict[str, Any] | None:
+    """As `_as_object`, as a parser with doubles reads it."""
+    if arguments is None or arguments == "":
+        return {}
+    try:
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments, allow_nan=False)
+        value = json.loads(text, parse_int=float, parse_constant=_refuse)
     except (ValueError, TypeError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

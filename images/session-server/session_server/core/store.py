@@ -55,8 +55,12 @@ class Store:
         session = self._sessions.get(session_id)
         if session is None or self._expired(session):
             raise NotFoundError(f"session not found: {session_id}")
-        session.last_used = self._clock()
+        self.touch(session)
         return session
+
+    def touch(self, session: Session) -> None:
+        """Mark `session` as used now."""
+        session.last_used = self._clock()
 
     def delete(self, session_id: str) -> None:
         """Remove a session and withdraw its turns in flight, without waiting for them.

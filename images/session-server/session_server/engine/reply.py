@@ -33,8 +33,8 @@ class Generation:
 def read_generation(raw: bytes, *, prompt_length: int, budget: int | None, end_ids: frozenset[int]) -> Generation:
     """Check the engine's reply to a prompt of `prompt_length` ids.
 
-    `budget` is the number of tokens that the request allowed; a completion that used all of it without ending in one of
-    `end_ids` was cut, whatever the engine calls it.
+    `budget` is the number of tokens that the request allowed; a completion that used all of it was cut, whatever the
+    engine calls it, unless it ends in one of `end_ids` or the engine names the stop that it matched.
 
     Raises:
         EngineError: naming the field that is missing or wrong.
@@ -61,10 +61,14 @@ def read_generation(raw: bytes, *, prompt_length: int, budget: int | None, end_i
         and len(output_ids) >= budget
         and finish_reason not in ("length", "abort")
         and (not output_ids or output_ids[-1] not in end_ids)
+        and not _matched_stop(choice, output_ids)
     )
     if cut:
         choice["finish_reason"] = finish_reason = "length"
-        raw = orjson.dumps(body)
+        try:
+            raw = orjson.dumps(body)
+        except orjson.JSONEncodeError as error:
+            _refuse(f"it is nested too deeply: {error}")
     return Generation(
         body=body,
         raw=raw,
@@ -73,6 +77,14 @@ def read_generation(raw: bytes, *, prompt_length: int, budget: int | None, end_i
         finish_reason=finish_reason,
         response_id=response_id if isinstance(response_id, str) else None,
     )
+
+
+def _matched_stop(choice: Mapping[str, Any], output_ids: TokenIds) -> bool:
+    """Whether the engine says which stop it met: a text, or a token, which must then be the last one."""
+    matched = choice.get("matched_stop")
+    if isinstance(matched, int):
+        return bool(output_ids) and output_ids[-1] == matched
+    return isinstance(matched, str) and matched != ""
 
 
 def _refuse(reason: str) -> NoReturn:

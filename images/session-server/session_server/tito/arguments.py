@@ -7,6 +7,7 @@ object. Content that is absent renders as an empty string.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
@@ -21,13 +22,19 @@ def parse_arguments(arguments: object) -> dict[str, Any]:
     """The object that `arguments` (string, object or None) spells.
 
     Raises:
-        NotAnObjectError: it is not strict JSON, or it is JSON of another kind.
+        NotAnObjectError: it is not strict JSON, it is JSON of another kind, or it has what no text or number can be.
     """
     if arguments is None or arguments == "":
         return {}
     if isinstance(arguments, str):
+        text = arguments
         try:
-            arguments = json.loads(arguments, parse_constant=_refuse)
+            arguments = json.loads(text, parse_constant=_refuse, parse_float=_finite)
+            if "\\u" in text:
+                # half of a character can be escaped, but neither rendered nor sent on
+                json.dumps(arguments, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            raise NotAnObjectError("not valid JSON: a string has half of a surrogate pair") from error
         except (ValueError, RecursionError) as error:
             raise NotAnObjectError(f"not valid JSON: {error}") from error
     if not isinstance(arguments, dict):
@@ -37,6 +44,13 @@ def parse_arguments(arguments: object) -> dict[str, Any]:
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError(f"{number} is larger than a number can be")
+    return value
 
 
 def with_object_arguments(messages: Iterable[Message]) -> list[Message]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
@@ -18,6 +18,10 @@ from session_server.core.errors import InvalidError
 from session_server.core.tokens import Snapshot, TokenIds
 from session_server.core.turn import EngineRequest, Message, Turn
 from session_server.tito.arguments import NotAnObjectError, parse_arguments
+
+Item = TypeVar("Item")
+Many: TypeAlias = Annotated[list[Item], Field(fail_fast=True)]
+"""A list whose first wrong element is named: to name all takes minutes and gigabytes where a million are wrong."""
 
 
 def _text_parts_only(value: object) -> object:
@@ -73,14 +77,14 @@ class ChatMessage(_Open):
     """One message of the history."""
 
     role: Literal["system", "user", "assistant", "tool"]
-    content: Annotated[str | list[TextPart] | None, BeforeValidator(_text_parts_only)] = None
+    content: Annotated[str | Many[TextPart] | None, BeforeValidator(_text_parts_only)] = None
     reasoning_content: str | None = None
-    tool_calls: list[ToolCall] | None = None
+    tool_calls: Many[ToolCall] | None = None
     tool_call_id: str | None = None
     name: str | None = None
 
 
-_MESSAGES = TypeAdapter(list[ChatMessage])
+_MESSAGES = TypeAdapter(Many[ChatMessage])
 
 
 class FunctionTool(_Open):
@@ -102,8 +106,8 @@ class Tool(_Open):
 class ChatBody(_Open):
     """A chat completion request. Other fields go to the engine unchanged."""
 
-    messages: list[ChatMessage] = Field(min_length=1)
-    tools: list[Tool] | None = None
+    messages: Many[ChatMessage] = Field(min_length=1)
+    tools: Many[Tool] | None = None
     stream: bool | None = None
     n: Literal[1] | None = Field(default=None, description="A session records one completion per request.")
     chat_template_kwargs: dict[str, Any] | None = None
@@ -309,10 +313,15 @@ def check_chat(body: dict[str, Any]) -> ChatRequest:
 def explain(problems: Sequence[ErrorDetails]) -> str:
     """Validation errors as one line: `messages[2].content: ...`; at most five of them."""
     relevant = [item for item in problems if not _other_variant(item)] or list(problems)
-    lines = [f"{_path(item['loc'])}: {item['msg']}" for item in relevant[:5]]
+    lines = [shortened(f"{_path(item['loc'])}: {item['msg']}") for item in relevant[:5]]
     if len(relevant) > 5:
         lines.append(f"and {len(relevant) - 5} more")
     return "; ".join(lines)
+
+
+def shortened(text: str, most: int = 500) -> str:
+    """`text`, which may quote what a client sent, in at most `most` characters."""
+    return text if len(text) <= most else f"{text[: most - 4]} ..."
 
 
 _VARIANTS = frozenset({"str", "text", "thinking", "tool_use", "tool_result", "refused"})

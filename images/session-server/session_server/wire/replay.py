@@ -26,10 +26,9 @@ from session_server.core.errors import InvalidError
 from session_server.core.session import Session
 from session_server.core.turn import EngineRequest, Message, Turn
 from session_server.wire.openai import ChatRequest, Cut, as_text
+from session_server.wire.scan import find_list, list_end
 
 _SPACE = b" \t\n\r"
-_BRACKETS_WHOLE, _BRACKETS_APPENDED = 512, 64
-"""Closing brackets, from the end, that are tried as the end of the messages: tools and stop strings have some, too."""
 
 _MARK = uuid4().hex
 """Stands for what is left out of a text while it is parsed; no client knows it."""
@@ -211,19 +210,23 @@ def _lengthened(front: tuple[bytes, ...], text: bytes) -> tuple[bytes, ...]:
 
 def _next_end(behind: bytes) -> tuple[int, Mapping[str, Any], list[Any] | None]:
     """Where the last message ends in `behind`, the fields behind it, the elements up to it (None: it is not found)."""
-    at = len(behind)
-    for _ in range(_BRACKETS_APPENDED):
-        at = behind.rfind(b"]", 0, at)
-        if at < 0:
-            break
-        fields = fields_behind(behind[at:])
-        if fields is None:
-            continue
-        between = behind[:at].rstrip(_SPACE)
-        elements = _elements(between)
-        if elements is not None:
-            return len(between), fields, elements
-    return 0, {}, None
+    if not _ends_a_list(behind):
+        return 0, {}, None
+    end = list_end(behind)
+    fields = None if end is None else fields_behind(behind[end:])
+    if fields is None:
+        return 0, {}, None
+    between = behind[:end].rstrip(_SPACE)
+    return len(between), fields, _elements(between)
+
+
+def _ends_a_list(text: bytes) -> bool:
+    """Whether `text` goes on in a list of an object and ends both, so that it can be searched."""
+    try:
+        orjson.loads(b'{"":[0%b' % text)
+    except orjson.JSONDecodeError:
+        return False
+    return True
 
 
 def _elements(text: bytes) -> list[Any] | None:
@@ -259,27 +262,12 @@ def fields_behind(rest: bytes) -> dict[str, Any] | None:
 
 def find_cut(raw: bytes) -> Cut | None:
     """Where the messages of a whole, valid body end; None where that is not found."""
-    at = len(raw)
-    for _ in range(_BRACKETS_WHOLE):
-        at = raw.rfind(b"]", 0, at)
-        if at < 0:
-            return None
-        if fields_behind(raw[at:]) is None:
-            continue
-        front = raw[:at].rstrip(_SPACE)
-        before = _fields_before(front)
-        if before is not None:
-            return Cut((front,), raw[len(front) :], before)
-    return None
-
-
-def _fields_before(front: bytes) -> dict[str, Any] | None:
-    """Fields before the messages when `front` ends with an element of the messages; else None."""
-    try:
-        fields = orjson.loads(b'%b,"%b"]}' % (front, _MARK.encode()))
-    except orjson.JSONDecodeError:
+    found = find_list(raw, "messages")
+    if found is None:
         return None
-    messages = fields.pop("messages", None) if isinstance(fields, dict) else None
-    if not isinstance(messages, list) or messages[-1] != _MARK or len(messages) < 2:
+    front = raw[: found.end].rstrip(_SPACE)
+    if len(front) == found.start + 1:
         return None
-    return dict(fields)
+    before = orjson.loads(raw[: found.key].rstrip(_SPACE).removesuffix(b",") + b"}")
+    before.pop("messages", None)
+    return Cut((front,), raw[len(front) :], before)

@@ -6,7 +6,7 @@ opened, filled by at most one delta and closed, in order, and the stop reason co
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from anthropic.types import (
@@ -35,15 +35,15 @@ def dump(value: BaseModel) -> bytes:
     return value.model_dump_json(exclude_none=True).encode()
 
 
-def stream(message: Message, *, model: str, arguments: dict[str, str]) -> bytes:
-    """The whole stream. `model` is the request's; `arguments` are the calls' argument strings as sampled, by id."""
+def stream(message: Message, *, model: str, arguments: Sequence[str]) -> bytes:
+    """The whole stream. `model` is the request's; `arguments` are the calls' argument strings as sampled, in order."""
     return b"".join(
         b"event: " + event.type.encode() + b"\ndata: " + dump(event) + b"\n\n"
         for event in _events(message, model, arguments)
     )
 
 
-def _events(message: Message, model: str, arguments: dict[str, str]) -> Iterator[RawMessageStreamEvent]:
+def _events(message: Message, model: str, arguments: Sequence[str]) -> Iterator[RawMessageStreamEvent]:
     usage = message.usage.model_copy(update={"output_tokens": 0})
     opening: dict[str, Any] = {
         "content": [],
@@ -53,8 +53,10 @@ def _events(message: Message, model: str, arguments: dict[str, str]) -> Iterator
         "usage": usage,
     }
     yield RawMessageStartEvent(type="message_start", message=message.model_copy(update=opening))
+    sampled = iter(arguments)
     for index, block in enumerate(message.content):
-        yield from _block_events(index, block, arguments)
+        written = next(sampled) if isinstance(block, ToolUseBlock) else ""
+        yield from _block_events(index, block, written)
     yield RawMessageDeltaEvent(
         type="message_delta",
         delta=Delta(stop_reason=message.stop_reason, stop_sequence=message.stop_sequence),
@@ -63,7 +65,7 @@ def _events(message: Message, model: str, arguments: dict[str, str]) -> Iterator
     yield RawMessageStopEvent(type="message_stop")
 
 
-def _block_events(index: int, block: object, arguments: dict[str, str]) -> Iterator[RawMessageStreamEvent]:
+def _block_events(index: int, block: object, arguments: str) -> Iterator[RawMessageStreamEvent]:
     start: TextBlock | ThinkingBlock | ToolUseBlock
     delta: TextDelta | ThinkingDelta | InputJSONDelta | None
     if isinstance(block, ThinkingBlock):
@@ -71,8 +73,7 @@ def _block_events(index: int, block: object, arguments: dict[str, str]) -> Itera
         delta = ThinkingDelta(type="thinking_delta", thinking=block.thinking)
     elif isinstance(block, ToolUseBlock):
         start = block.model_copy(update={"input": {}})
-        written = arguments.get(block.id, "")
-        delta = InputJSONDelta(type="input_json_delta", partial_json=written) if written else None
+        delta = InputJSONDelta(type="input_json_delta", partial_json=arguments) if arguments else None
     elif isinstance(block, TextBlock):
         start = block.model_copy(update={"text": ""})
         delta = TextDelta(type="text_delta", text=block.text) if block.text else None

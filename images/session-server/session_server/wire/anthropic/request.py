@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Fiel
 from pydantic_core import PydanticCustomError
 
 from session_server.core.errors import InvalidError
-from session_server.wire.openai import explain
+from session_server.wire.openai import Many, explain
 
 
 class _Block(BaseModel):
@@ -66,7 +66,7 @@ class ToolResultBlock(_Block):
 
     type: Literal["tool_result"]
     tool_use_id: str = Field(min_length=1)
-    content: str | list[InnerBlock] | None = None
+    content: str | Many[InnerBlock] | None = None
     is_error: bool | None = None
 
 
@@ -105,7 +105,7 @@ class InputMessage(_Block):
     """One message; content is text or blocks."""
 
     role: Literal["user", "assistant", "system"]
-    content: str | list[Block]
+    content: str | Many[Block]
 
 
 class InputTool(_Block):
@@ -132,19 +132,19 @@ class MessagesBody(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     model: str = Field(min_length=1)
-    messages: list[InputMessage] = Field(min_length=1)
+    messages: Many[InputMessage] = Field(min_length=1)
     max_tokens: int = Field(gt=0, strict=True)
-    system: str | list[Block] | None = None
-    stop_sequences: list[str] | None = None
+    system: str | Many[Block] | None = None
+    stop_sequences: Many[str] | None = None
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None
-    tools: list[InputTool] | None = None
+    tools: Many[InputTool] | None = None
     tool_choice: ToolChoice | None = None
     stream: bool | None = None
     thinking: Any = None
     output_config: Any = None
-    betas: list[str] | None = None
+    betas: Many[str] | None = None
 
 
 class CountBody(MessagesBody):
@@ -165,7 +165,7 @@ def parse_messages(body: dict[str, Any], *, counting: bool = False) -> MessagesB
         raise InvalidError(explain(error.errors(include_url=False))) from error
 
 
-_MESSAGES = TypeAdapter(list[InputMessage])
+_MESSAGES = TypeAdapter(Many[InputMessage])
 
 
 def parse_elements(elements: list[Any]) -> list[InputMessage]:
