@@ -51,6 +51,7 @@ def serve(settings: Settings) -> int:
     import uvicorn
 
     from session_server.app.build import build
+    from session_server.app.protocol import BoundedHead
     from session_server.observe import logs
     from session_server.tito.loading import load_codec
 
@@ -68,6 +69,7 @@ def serve(settings: Settings) -> int:
             app,
             host=settings.host,
             port=settings.port,
+            http=BoundedHead,
             log_config=None,
             access_log=False,
             server_header=False,

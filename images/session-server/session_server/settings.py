@@ -56,7 +56,9 @@ def _json_object(value: object) -> object:
 class Settings(BaseSettings):
     """Everything the server can be told. Each field is the environment variable `SESSION_SERVER_<NAME>`."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True, env_ignore_empty=False)
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, extra="forbid", frozen=True, env_ignore_empty=False, allow_inf_nan=False
+    )
 
     # What it serves
     engine_url: HttpUrl = Field(description="Base URL of the SGLang server or router, e.g. http://engine:30000.")

@@ -69,6 +69,40 @@ async def test_whole_surrogate_pairs_and_large_numbers_are_arguments(client: Cli
     assert message["tool_calls"][0]["function"]["arguments"] == arguments
 
 
+@pytest.mark.parametrize("depth", [128, 129, 240, 330, 500, 970])
+@pytest.mark.parametrize("path", ["messages", "messages/count_tokens", "chat/completions"])
+async def test_arguments_are_nested_as_deep_as_all_can_follow(client: Client, path: str, depth: int) -> None:
+    deep = '{"a":' * (depth - 1) + "{}" + "}" * (depth - 1)
+    said = {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "f", "input": "deep"}]}
+    if path == "chat/completions":
+        said = called(deep)
+    body = orjson.dumps({"model": "m", "max_tokens": 9, "messages": [ASK, said, ASK]})
+    response = await client.http.post(
+        f"{await client.session()}/v1/{path}", content=body.replace(b'"deep"', deep.encode())
+    )
+    assert response.status_code == (200 if depth == 128 else 400), response.text
+
+
+@pytest.mark.parametrize("depth", [100, 330, 500, 970])
+@pytest.mark.parametrize("path", ["messages", "messages/count_tokens"])
+async def test_the_schema_of_a_tool_too_deep_to_be_written_is_refused(client: Client, path: str, depth: int) -> None:
+    deep = '{"a":' * (depth - 1) + "{}" + "}" * (depth - 1)
+    tool = {"name": "f", "input_schema": "deep"}
+    body = orjson.dumps({"model": "m", "max_tokens": 9, "messages": [ASK], "tools": [tool]})
+    response = await client.http.post(
+        f"{await client.session()}/v1/{path}", content=body.replace(b'"deep"', deep.encode())
+    )
+    counted = path == "messages/count_tokens" and depth < 970
+    assert response.status_code in ((200,) if depth == 100 else (200, 400) if counted else (400,)), response.text
+
+
+async def test_sampled_arguments_that_nothing_could_follow_are_not_recorded(client: Client) -> None:
+    session = await client.session()
+    client.engine.script = [Say("", calls=[("c", "f", '{"a":' * 128 + "{}" + "}" * 128)])]
+    response = await client.chat(session, [USER])
+    assert (response.status_code, len((await client.view(session))["records"])) == (502, 0)
+
+
 async def test_a_generation_may_take_longer_than_a_session_may_be_idle(client: Client) -> None:
     store = client.service.store
     now = [0.0]

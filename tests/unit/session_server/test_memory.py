@@ -59,7 +59,7 @@ def server(qwen_path: Path) -> Iterator[tuple[int, str]]:
         yield child.pid, found[1]
     finally:
         child.terminate()
-        child.wait(60)
+        assert child.wait(60) == 0
         if reader is not None:
             reader.join(10)
         child.stdout.close()

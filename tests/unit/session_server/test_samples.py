@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import sys
+import types
 from typing import Any
 
 import numpy as np
@@ -210,9 +212,6 @@ def pick_twice(leaves: list[Any], tree: object) -> list[Any]:
 
 
 async def test_a_hook_that_breaks_the_contract_is_named_in_a_422(start, monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-    import types
-
     module = types.ModuleType("my_hooks")
     module.pick_twice = pick_twice  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "my_hooks", module)
@@ -225,6 +224,45 @@ async def test_a_hook_that_breaks_the_contract_is_named_in_a_422(start, monkeypa
         assert response.text.startswith(
             "session sample hook failed (picker=my_hooks:pick_twice, postprocessor=share_once): "
         )
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("loss_mask", [1], "loss_mask has 1 entries and rollout_log_probs "),
+        ("loss_mask", [2, 1], "loss_mask has other values than 0 and 1"),
+        ("loss_mask", ["x"], "loss_mask has other values than 0 and 1"),
+        ("loss_mask", None, "not iterable"),
+        ("rollout_log_probs", [float("nan")], "rollout_log_probs are not finite numbers"),
+        ("tokens", [-1], "tokens are not token ids"),
+        ("tokens", [1], "with 1 tokens"),
+        ("status", "done", "status is 'done', expected a Status: pending, completed, truncated, aborted"),
+        ("reward", float("nan"), "reward is nan"),
+    ],
+)
+@pytest.mark.parametrize("accept", ["application/octet-stream", "application/json"])
+async def test_what_a_hook_spoils_is_named_and_not_sent(
+    start, monkeypatch: pytest.MonkeyPatch, field: str, value: object, said: str, accept: str
+) -> None:
+    hooks = types.ModuleType("my_hooks")
+    hooks.spoil = lambda leaves, metadata: [setattr(leaf.sample, field, value) for leaf in leaves]
+    monkeypatch.setitem(sys.modules, "my_hooks", hooks)
+    async with start(core_version="v2", sample_postprocessor="my_hooks:spoil") as client:
+        session = await client.session()
+        await client.said(session, [USER])
+        response = await client.http.post(f"{session}/samples", headers={"accept": accept})
+        assert (response.status_code, said in response.text) == (422, True), response.text
+
+
+async def test_a_picker_that_keeps_nothing_is_the_reason(start, monkeypatch: pytest.MonkeyPatch) -> None:
+    hooks = types.ModuleType("my_hooks")
+    hooks.none = lambda leaves, tree: []
+    monkeypatch.setitem(sys.modules, "my_hooks", hooks)
+    async with start(core_version="v2", sample_picker="my_hooks:none") as client:
+        session = await client.session()
+        await client.said(session, [USER])
+        response = await client.http.post(f"{session}/samples", headers={"accept": "application/json"})
+        assert (response.json()["samples"], response.json()["empty_reason"]) == ([], "none_picked")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -170,6 +171,22 @@ async def test_a_client_that_hangs_up_withdraws_its_turn(live: tuple[str, Script
         assert response.json()["choices"][0]["message"]["content"] == "Second."
         held.release.set()
         assert len((await http.get(session)).json()["records"]) == 1
+
+
+async def test_headers_without_end_are_refused(live: tuple[str, ScriptedEngine]) -> None:
+    host, _, port = live[0].removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(b"GET /health HTTP/1.1\r\nhost: x\r\nx-long: ")
+    with contextlib.suppress(ConnectionError):
+        for _ in range(1000):
+            writer.write(b"a" * 65_536)
+            await writer.drain()
+    # what was still on its way may have come behind the end of the connection
+    with contextlib.suppress(ConnectionResetError):
+        assert (await reader.read(1024)).startswith(b"HTTP/1.1 431 ")
+    writer.close()
+    async with httpx.AsyncClient() as http:
+        assert (await http.get(f"{live[0]}/health", headers={"x-long": "a" * 60_000})).status_code == 200
 
 
 async def test_a_shutdown_lets_the_turn_in_flight_finish_and_be_recorded(qwen: Vocabulary, qwen_path: Path) -> None:

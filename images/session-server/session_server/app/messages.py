@@ -59,9 +59,7 @@ async def count_tokens(request: Request, session_id: str) -> Response:
         service = service_of(request)
         session = service.store.get(session_id)
         chat = service.anthropic.parse_count(await read_body(request, service.settings.max_body_bytes))
-        position = session.state.position(chat.messages, _matcher(service))
-        prompt = service.codec.prompt(position, tools=chat.tools, kwargs=service.codec.kwargs({}))
-        return json_response({"input_tokens": len(prompt)})
+        return json_response({"input_tokens": service.prompt_length(session, chat, _matcher(service))})
     except (SessionError, MatcherError, HTTPException) as error:
         return _refusal(error)
 
@@ -85,7 +83,9 @@ async def _create(request: Request, session_id: str) -> Response:
     if isinstance(outcome, Refused):
         reply = outcome.reply
         if reply.status >= 500:
-            logger().warning("engine refused", status=reply.status, reason=reply.body[:300].decode("utf-8", "replace"))
+            # its words may be those of the conversation
+            logger().warning("engine refused", status=reply.status)
+            logger().debug("engine refused", status=reply.status, body=reply.body[:300].decode("utf-8", "replace"))
         document = errors.from_engine(reply.status, reply.body, request_id=_request_id())
         return json_response(document, reply.status, errors.kept_headers(reply.headers))
     service.message_replays.learn(session, body, chat, outcome.request, outcome.parent)

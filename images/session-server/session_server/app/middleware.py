@@ -5,17 +5,21 @@ Plain ASGI. A failure is answered with the request's id and nothing else; what h
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 import uuid
+from typing import Any
 
 import orjson
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from session_server.observe.logs import logger
+from session_server.wire.anthropic.errors import envelope
 
 _ACCEPTABLE = re.compile(rb"[A-Za-z0-9._-]{1,128}\Z")
+_MESSAGES_PATH = re.compile(r"/v1/messages(?:/count_tokens)?\Z")
 _SESSION_PATH = re.compile(r"/sessions/([0-9a-f]{32})(?:/|\Z)")
 
 
@@ -49,22 +53,17 @@ class RequestContext:
 
         try:
             await self._app(scope, receive, send_with_id)
+        except asyncio.CancelledError:
+            # the server shuts down and has waited as long as it may
+            if status:
+                raise
+            await _answer(send_with_id, scope["path"], 503, "shutting down; nothing was recorded", request_id)
         except Exception:
             self._log.exception("request failed", method=scope["method"], path=scope["path"])
             if status:
                 raise
-            body = orjson.dumps({"error": f"internal error; see the server's log for request {request_id}"})
-            await send_with_id(
-                {
-                    "type": "http.response.start",
-                    "status": 500,
-                    "headers": [
-                        (b"content-type", b"application/json"),
-                        (b"content-length", str(len(body)).encode()),
-                    ],
-                }
-            )
-            await send({"type": "http.response.body", "body": body})
+            message = f"internal error; see the server's log for request {request_id}"
+            await _answer(send_with_id, scope["path"], 500, message, request_id)
         finally:
             self._log.info(
                 "request",
@@ -74,6 +73,17 @@ class RequestContext:
                 ms=round((time.perf_counter() - started) * 1000, 2),
             )
             structlog.contextvars.unbind_contextvars("request_id", "session_id")
+
+
+async def _answer(send: Send, path: str, status: int, message: str, request_id: str) -> None:
+    """An error in the words of the dialect that `path` speaks."""
+    document: dict[str, Any] = {"error": message}
+    if _MESSAGES_PATH.search(path):
+        document = envelope(status, message, request_id=request_id)
+    body = orjson.dumps(document)
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 def _request_id(scope: Scope) -> str:

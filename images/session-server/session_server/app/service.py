@@ -10,14 +10,15 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from session_server.core.errors import EngineError, NotFoundError, SessionError
+from session_server.core.errors import EngineError, InvalidError, NotFoundError, SessionError
 from session_server.core.matchers import Matcher
 from session_server.core.policy import check_prefix
 from session_server.core.session import Session
 from session_server.core.store import Store
-from session_server.core.turn import EngineRequest, Record, Turn
+from session_server.core.tokens import Snapshot
+from session_server.core.turn import EngineRequest, Position, Record, Turn
 from session_server.engine.client import EngineClient, EngineReply
 from session_server.engine.reply import Generation, read_generation
 from session_server.observe.metrics import Metrics
@@ -105,6 +106,24 @@ class Service:
         self.metrics.turn_seconds.observe(time.perf_counter() - started)
         return outcome
 
+    def prompt_length(self, session: Session, chat: ChatRequest, matcher: Matcher) -> int:
+        """Number of ids that a request would send; nothing changes.
+
+        Raises:
+            SessionError: it would be refused.
+        """
+        try:
+            _, prompt = self._prompt(session, chat, matcher, self.codec.kwargs(chat.template_kwargs))
+        except RecursionError as error:
+            raise InvalidError("the request is nested too deeply") from error
+        return len(prompt)
+
+    def _prompt(
+        self, session: Session, chat: ChatRequest, matcher: Matcher, kwargs: Mapping[str, Any]
+    ) -> tuple[Position, Snapshot]:
+        position = session.state.position(chat.messages, matcher, repeated=chat.repeated)
+        return position, self.codec.prompt(position, tools=chat.tools, kwargs=kwargs)
+
     async def _generate(
         self,
         session: Session,
@@ -115,9 +134,11 @@ class Service:
     ) -> Done[Presented] | Refused:
         requested_at = time.time()
         kwargs = self.codec.kwargs(chat.template_kwargs)
-        position = session.state.position(chat.messages, matcher, repeated=chat.repeated)
-        prompt = self.codec.prompt(position, tools=chat.tools, kwargs=kwargs)
-        request = chat.engine_request(prompt, position.parent, template_kwargs=kwargs, options=self.options)
+        try:
+            position, prompt = self._prompt(session, chat, matcher, kwargs)
+            request = chat.engine_request(prompt, position.parent, template_kwargs=kwargs, options=self.options)
+        except RecursionError as error:
+            raise InvalidError("the request is nested too deeply") from error
         asked = time.perf_counter()
         reply = await self.engine.chat(request.pieces(), headers)
         self.metrics.engine_seconds.observe(time.perf_counter() - asked)

@@ -124,7 +124,7 @@ def _message(choice: Mapping[str, Any]) -> Message:
     if not isinstance(message, dict):
         _refuse("choices[0].message is missing")
     if message.get("role") != "assistant":
-        _refuse(f"choices[0].message.role is {message.get('role')!r}, expected 'assistant'")
+        _refuse("choices[0].message.role is not 'assistant'")
     if not isinstance(message.get("content"), str):
         _refuse('choices[0].message.content is not a string; a turn of tool calls alone needs ""')
     reasoning = message.get("reasoning_content")

@@ -22,7 +22,10 @@ from session_server.wire.session import metadata as session_metadata
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """Samples with the session's metadata; `empty_reason` says why there are none."""
+    """Samples with the session's metadata; `empty_reason` says why there are none:
+
+    `no_records`, `all_truncated` (nothing sampled is left within the limit), or `none_picked` (by the picker).
+    """
 
     samples: Sequence[Sample]
     metadata: dict[str, Any]
@@ -54,11 +57,13 @@ class Assembler:
         if state.tip is None:
             return Assembled((), document, "no_records", is_tree)
         if isinstance(state, Tree):
-            samples = self._leaves(state, max_seq_len, document)
+            leaves = self._leaves(state, max_seq_len)
+            samples = [leaf.sample for leaf in self.hooks.apply(leaves, state, document)] if leaves else []
+            empty = "none_picked" if leaves else "all_truncated"
         else:
             sample = self._path(state.turns, max_seq_len)
-            samples = [] if sample is None else [sample]
-        return Assembled(samples, document, None if samples else "all_truncated", is_tree)
+            samples, empty = [] if sample is None else [sample], "all_truncated"
+        return Assembled(samples, document, None if samples else empty, is_tree)
 
     def _path(self, path: Sequence[Turn], max_seq_len: int | None) -> Sample | None:
         sample = path_sample(
@@ -76,7 +81,7 @@ class Assembler:
             ]
         return sample
 
-    def _leaves(self, tree: Tree, max_seq_len: int | None, document: dict[str, Any]) -> list[Sample]:
+    def _leaves(self, tree: Tree, max_seq_len: int | None) -> list[Leaf]:
         leaves: list[Leaf] = []
         for node in tree.leaves():
             path = node.path()
@@ -94,6 +99,4 @@ class Assembler:
             if verdict is not None:
                 sample.metadata["tito_session_mismatch"] = verdict
             leaves.append(Leaf(node, path, sample))
-        if not leaves:
-            return []
-        return [leaf.sample for leaf in self.hooks.apply(leaves, tree, document)]
+        return leaves

@@ -14,7 +14,7 @@ from session_server.core.matchers import import_function, strict
 from session_server.core.tree import Tree
 from session_server.core.turn import Turn
 from session_server.samples.errors import SampleError
-from session_server.samples.sample import Sample
+from session_server.samples.sample import Sample, check
 
 OWN_METADATA = frozenset({"accumulated_token_ids", "tito_session_mismatch", "leaf"})
 """Keys of a sample's metadata that an agent's metadata never replaces."""
@@ -127,7 +127,8 @@ class Hooks:
         """Pick and post-process; what remains is sorted by (path length, node id), largest first.
 
         Raises:
-            SampleError: a hook raised, or the picker returned something that is not a subset of what it got.
+            SampleError: a hook raised, the picker returned something that is not a subset of what it got, or a sample
+                can no longer be trained on.
         """
         try:
             picked = list(self.picker(leaves, tree))
@@ -135,6 +136,8 @@ class Hooks:
             if len({id(leaf) for leaf in picked}) != len(picked) or any(id(leaf) not in known for leaf in picked):
                 raise ValueError("the picker must return each of its leaves at most once and nothing else")
             self.postprocessor(picked, metadata)
+            for leaf in picked:
+                check(leaf.sample)
         except Exception as error:
             raise SampleError(
                 f"session sample hook failed (picker={self.picker_name}, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -122,3 +123,26 @@ def cut_end(sample: Sample, dropped: int, *, decode: Decode) -> None:
     sample.loss_mask = sample.loss_mask[:kept]
     sample.rollout_log_probs = sample.rollout_log_probs[:kept]
     sample.response = decode(sample.tokens[len(sample.tokens) - kept :].tolist())
+
+
+def check(sample: Sample) -> None:
+    """Refuse a sample that a hook left in a shape which cannot be trained on.
+
+    Raises:
+        ValueError: naming the field, what it is and what it should be.
+    """
+    if not isinstance(sample.status, Status):
+        raise ValueError(f"status is {sample.status!r}, expected a Status: {', '.join(Status)}")
+    if any(type(token) is not int or token < 0 for token in sample.tokens):
+        raise ValueError("tokens are not token ids")
+    if any(value not in (0, 1) for value in sample.loss_mask):
+        raise ValueError("loss_mask has other values than 0 and 1")
+    if any(not isinstance(value, (int, float)) or not math.isfinite(value) for value in sample.rollout_log_probs):
+        raise ValueError("rollout_log_probs are not finite numbers")
+    if not len(sample.loss_mask) == len(sample.rollout_log_probs) <= len(sample.tokens):
+        raise ValueError(
+            f"loss_mask has {len(sample.loss_mask)} entries and rollout_log_probs {len(sample.rollout_log_probs)}, "
+            f"with {len(sample.tokens)} tokens; every token behind the first prompt needs one of both"
+        )
+    if isinstance(sample.reward, float) and not math.isfinite(sample.reward):
+        raise ValueError(f"reward is {sample.reward}")

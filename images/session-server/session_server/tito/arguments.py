@@ -13,6 +13,9 @@ from typing import Any, NoReturn
 
 from session_server.core.turn import Message
 
+DEEPEST = 128
+"""Objects and lists within each other in arguments: what renders and writes them recurses, and not without end."""
+
 
 class NotAnObjectError(ValueError):
     """Tool-call arguments that are not a JSON object."""
@@ -39,7 +42,24 @@ def parse_arguments(arguments: object) -> dict[str, Any]:
             raise NotAnObjectError(f"not valid JSON: {error}") from error
     if not isinstance(arguments, dict):
         raise NotAnObjectError(f"JSON of type {type(arguments).__name__}, expected an object")
+    if _deeper(arguments, DEEPEST):
+        raise NotAnObjectError(f"nested more than {DEEPEST} deep")
     return arguments
+
+
+def _deeper(value: object, most: int) -> bool:
+    """Whether containers stand more than `most` deep in each other."""
+    level = [value]
+    for _ in range(most):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, (dict, list))
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return False
+    return any(isinstance(inner, (dict, list)) for inner in level)
 
 
 def _refuse(constant: str) -> NoReturn:

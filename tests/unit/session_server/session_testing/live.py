@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 
 import uvicorn
 from fastapi import FastAPI
+from session_server.app.protocol import BoundedHead
 from starlette.applications import Starlette
 
 
@@ -29,7 +30,9 @@ async def listening(app: FastAPI | Starlette) -> AsyncIterator[str]:
     """Serve `app` on a free port of this machine; gives the base URL."""
     with socket.socket() as place:
         place.bind(("127.0.0.1", 0))
-        server = _Announced(uvicorn.Config(app, log_config=None, access_log=False, server_header=False))
+        server = _Announced(
+            uvicorn.Config(app, http=BoundedHead, log_config=None, access_log=False, server_header=False)
+        )
         serving = asyncio.create_task(server._serve([place]))
         await server.listening.wait()
         try:

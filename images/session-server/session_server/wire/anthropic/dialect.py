@@ -51,10 +51,16 @@ class Anthropic:
         refuse_messages(messages)
         if not self._inline_system and any(message.role == "system" for message in messages):
             raise InvalidError("a system message changes the leading one")
-        chat = [made for message in messages for made in to_messages(message, inline_system=self._inline_system)]
+        try:
+            chat = [made for message in messages for made in to_messages(message, inline_system=self._inline_system)]
+        except RecursionError as error:
+            raise InvalidError("the request is nested too deeply") from error
         return checked_messages(chat)
 
     def _chat(self, body: dict[str, Any], *, counting: bool = False) -> ChatRequest:
         checked = parse_messages(body, counting=counting)
         refuse_unserved(checked)
-        return check_chat(to_chat(checked, inline_system=self._inline_system))
+        try:
+            return check_chat(to_chat(checked, inline_system=self._inline_system))
+        except RecursionError as error:
+            raise InvalidError("the request is nested too deeply") from error
