@@ -11,6 +11,7 @@ import numpy as np
 import orjson
 import pytest
 from safetensors.numpy import load
+from session_server.samples import assemble, leaves, merge
 from session_testing.engine import Say
 from session_testing.server import MORE, SYSTEM, TOOL, USER, Client
 
@@ -177,6 +178,33 @@ async def test_drop_retries_looks_at_the_leafs_own_parent_only(start) -> None:
         meta, _ = await fetch(client, session)
         paths = [sample["metadata"]["leaf"]["path_node_ids"] for sample in meta["samples"]]
         assert paths == [[0, 1, 2], [0, 3], [4]]
+
+
+@pytest.mark.parametrize("name", sorted(leaves.PICKERS))
+async def test_a_leaf_that_our_picker_drops_is_not_made_into_a_sample_first(
+    start, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """As somebody else's picker, which sees every leaf, would pick the same ones."""
+    made: list[int] = []
+    monkeypatch.setattr(
+        assemble, "path_sample", lambda path, **of: made.append(path[-1].seq) or merge.path_sample(path, **of)
+    )
+    module = types.ModuleType("my_hooks")
+    module.pick = lambda given, tree: leaves.PICKERS[name](given, tree)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "my_hooks", module)
+    answers = []
+    for picker in (name, "my_hooks:pick"):
+        made.clear()
+        async with start(core_version="v2", sample_picker=picker) as client:
+            session = await client.session()
+            first = await client.said(session, [SYSTEM, USER])
+            for _ in range(3):
+                await client.said(session, [SYSTEM, USER, first, MORE])
+            meta, _ = await fetch(client, session)
+            picked = sorted(sample["metadata"]["leaf"]["node_id"] for sample in meta["samples"])
+            assert made == (picked if picker == name else [1, 2, 3])
+            answers.append(picked)
+    assert answers[0] == answers[1] == ([1, 2, 3] if name == "keep_all" else [3])
 
 
 async def test_a_generation_shared_by_two_samples_is_trained_once(start) -> None:

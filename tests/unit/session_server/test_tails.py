@@ -7,8 +7,9 @@ several turns in a row and other template arguments.
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, tzinfo
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import hypothesis
 import pytest
@@ -18,6 +19,7 @@ from session_server.core.errors import TokenizationError
 from session_server.core.tokens import begins_with
 from session_server.core.turn import Turn
 from session_server.settings import Settings
+from session_server.tito import jinja
 from session_server.tito.codec import Codec
 from session_server.tito.families import FAMILIES, Encoder, find
 from session_server.tito.loading import bind
@@ -227,3 +229,27 @@ def test_a_template_that_rewrites_what_was_stored_is_refused(tmp_path: Path) -> 
     assert keeps.prompt(behind(turn, TAILS["user"]), tools=TOOLS, kwargs={})
     with pytest.raises(TokenizationError, match=r"nemotron3 is not append-only for a tail of \['user'\]"):
         codec("forgets", forgets).prompt(behind(turn, TAILS["user"]), tools=TOOLS, kwargs={})
+
+
+def test_a_template_that_prints_the_date_goes_on_after_midnight(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    today = "Monday"
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Self:
+            return cls(2026, 11, 30 if today == "Monday" else 29)
+
+    monkeypatch.setattr(jinja, "datetime", Clock)
+    tokenizer = byte_level(QWEN_SPECIALS, QWEN_PLAIN)
+    dated = "{{ strftime_now('%A') }}" + NEMOTRON
+    path = save(tokenizer, tmp_path / "dated", eos="<|im_end|>", chat_template=dated)
+    settings = Settings(engine_url="http://e", core_version="v2", tokenizer_path=path, tito_model="nemotron3")
+    codec = bind(replace(find("nemotron3"), fixed_kwargs={}), Vocabulary.load(path, trust_remote_code=False), settings)
+    assert codec.render([SYSTEM, USER], tools=None).startswith("Monday")
+    turn, _ = stored_turn(codec, first([SYSTEM, USER]), TAILS["user"])
+    before = codec.prompt(behind(turn, TAILS["user"]), tools=TOOLS, kwargs={}).ids()
+    today = "Sunday"
+    assert codec.render([SYSTEM, USER], tools=None).startswith("Sunday")
+    assert codec.prompt(behind(turn, TAILS["user"]), tools=TOOLS, kwargs={}).ids() == before

@@ -85,6 +85,8 @@ class Assembler:
         leaves: list[Leaf] = []
         for node in tree.leaves():
             path = node.path()
+            if not self.hooks.may_pick(path, tree):
+                continue
             sample = self._path(path, max_seq_len)
             if sample is None:
                 continue

@@ -43,12 +43,20 @@ def keep_all(leaves: Sequence[Leaf], tree: Tree) -> Sequence[Leaf]:
 
 def drop_retries(leaves: Sequence[Leaf], tree: Tree) -> Sequence[Leaf]:
     """Drop a leaf when its own parent was continued again later; roots stay."""
-    return [leaf for leaf in leaves if leaf.node.parent is None or not _has_later_sibling(leaf.node, tree)]
+    return [leaf for leaf in leaves if _not_retried(leaf.path, tree)]
 
 
 def drop_superseded(leaves: Sequence[Leaf], tree: Tree) -> Sequence[Leaf]:
     """Drop a leaf when any turn of its path was generated again later; a root, when the same request was."""
-    return [leaf for leaf in leaves if not any(_superseded(node, tree) for node in leaf.path)]
+    return [leaf for leaf in leaves if _not_superseded(leaf.path, tree)]
+
+
+def _not_retried(path: Sequence[Turn], tree: Tree) -> bool:
+    return path[-1].parent is None or not _has_later_sibling(path[-1], tree)
+
+
+def _not_superseded(path: Sequence[Turn], tree: Tree) -> bool:
+    return not any(_superseded(node, tree) for node in path)
 
 
 def _has_later_sibling(node: Turn, tree: Tree) -> bool:
@@ -97,6 +105,12 @@ PICKERS: dict[str, Picker] = {
     "drop_retries": drop_retries,
     "keep_all": keep_all,
 }
+_BEFOREHAND: dict[Picker, Callable[[Sequence[Turn], Tree], bool]] = {
+    drop_superseded: _not_superseded,
+    drop_retries: _not_retried,
+}
+"""What a picker of ours asks of a leaf's path alone, so that a leaf it drops need not become a sample first."""
+
 POSTPROCESSORS: dict[str, Postprocessor] = {"share_once": share_once}
 
 
@@ -122,6 +136,11 @@ class Hooks:
             PICKERS.get(picker) or import_function(picker, known=sorted(PICKERS)),
             POSTPROCESSORS.get(postprocessor) or import_function(postprocessor, known=sorted(POSTPROCESSORS)),
         )
+
+    def may_pick(self, path: Sequence[Turn], tree: Tree) -> bool:
+        """Whether the picker may keep the leaf at the end of `path`; a picker of somebody else's sees every leaf."""
+        asked = _BEFOREHAND.get(self.picker)
+        return asked is None or asked(path, tree)
 
     def apply(self, leaves: Sequence[Leaf], tree: Tree, metadata: Mapping[str, Any]) -> list[Leaf]:
         """Pick and post-process; what remains is sorted by (path length, node id), largest first.

@@ -26,21 +26,30 @@ def path_sample(
     """
     accumulated = path[-1].token_ids
     parts: list[Sample] = []
+    shared = _shared(path)
     previous: Turn | None = None
     for index, turn in enumerate(path):
         part = turn_sample(turn, number=index + 1, previous=previous, decode=decode, replay=replay)
         allowed = max_trim_tokens if index + 1 < len(path) else 0
-        cut_end(part, _unmatched(turn, accumulated, allowed, number=index + 1), decode=decode)
+        cut_end(part, _unmatched(turn, accumulated, allowed, number=index + 1, shared=shared[index]), decode=decode)
         parts.append(part)
         previous = turn
     kept = _limit(parts, max_seq_len, decode=decode)
     return _fold(kept, decode=decode, replay=replay) if kept else None
 
 
-def _unmatched(turn: Turn, accumulated: TokenIds, allowed: int, *, number: int) -> int:
+def _shared(path: Sequence[Turn]) -> list[int]:
+    """For each turn, how many of its first ids are the last turn's own, not a copy that would have to be compared."""
+    shared = [len(path[-1].tokens)]
+    for turn, after in zip(reversed(path[:-1]), reversed(path), strict=False):
+        shared.append(min(shared[-1], after.tokens.kept) if after.tokens.base is turn.tokens else 0)
+    return shared[::-1]
+
+
+def _unmatched(turn: Turn, accumulated: TokenIds, allowed: int, *, number: int, shared: int) -> int:
     """Number of output ids at the end that the accumulated ids do not have in their place."""
     start = turn.completion_start
-    if accumulated[:start] != turn.token_ids[:start]:
+    if start > shared and not begins_with(accumulated, turn.token_ids[:start]):
         raise SampleError(f"turn {number}: its prompt is not the start of the accumulated tokens")
     output = turn.tokens.behind(start)
     matched = 0

@@ -153,6 +153,9 @@ class Codec:
             [*invented, *position.tail], tools=shown, add_generation_prompt=True, kwargs=kwargs
         )
         if not whole.startswith(before):
+            # a template may print today's date: what is remembered can be yesterday's
+            before = self._before(invented, tools=shown, kwargs=kwargs, anew=True)
+        if not whole.startswith(before):
             roles = [message["role"] for message in position.tail]
             raise TokenizationError(
                 f"the chat template of {self.family.name} is not append-only for a tail of {roles}: "
@@ -166,7 +169,9 @@ class Codec:
             return position.parent.messages()
         return (_INVENTED_SYSTEM, _invented_assistant(stored))
 
-    def _before(self, invented: Sequence[Message], *, tools: Tools | None, kwargs: Mapping[str, Any]) -> str:
+    def _before(
+        self, invented: Sequence[Message], *, tools: Tools | None, kwargs: Mapping[str, Any], anew: bool = False
+    ) -> str:
         """Render of the history before the tail; an invented one is remembered by what it depends on."""
         if self.family.encoder is Encoder.DEEPSEEK_V4:
             return self._renderer.render(invented, tools=tools, add_generation_prompt=False, kwargs=kwargs)
@@ -174,7 +179,7 @@ class Codec:
             key = orjson.dumps([invented[-1].get("tool_calls"), tools, kwargs])
         except orjson.JSONEncodeError as error:
             raise InvalidError(f"template arguments or tools cannot be rendered: {error}") from error
-        text = self._rendered_before.get(key)
+        text = None if anew else self._rendered_before.get(key)
         if text is None:
             text = self._renderer.render(invented, tools=tools, add_generation_prompt=False, kwargs=kwargs)
             if len(self._rendered_before) >= _REMEMBERED:
