@@ -26,6 +26,9 @@ from runner.ledger.timeline import in_order
 from runner.plan.model import PlannedCell, PlannedSample
 from runner.verdict.model import SampleState, SampleVerdict
 
+NOT_APPLICABLE = "not_applicable"
+"""The type of a finding that says that a check of the oracle could not be made."""
+
 Terminal = SampleRecord | VerificationErrorRecord | InfraRecord
 
 
@@ -78,6 +81,10 @@ def collect(cell: PlannedCell, ledgers: Sequence[Ledger], run_id: str) -> Eviden
                 evidence.notes.append(
                     f"secrets were taken out of a ledger; as written, its sha256 was {record.written_sha256}"
                 )
+    # a check that could not be made for the family is said of the cell, once
+    evidence.notes += dict.fromkeys(
+        finding.message for sample in evidence.samples for finding in sample.findings if finding.type == NOT_APPLICABLE
+    )
     if whole:
         # What ends the cell as a whole ends every sample that had not come to its own end.
         for planned in cell.samples:

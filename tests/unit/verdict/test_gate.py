@@ -11,6 +11,7 @@ import pytest
 
 from runner.base.terms import ExitCode, Lane, Outcome
 from runner.ledger.records import Severity, Trailer
+from runner.verdict.evidence import NOT_APPLICABLE
 from runner.verdict.gate import exit_code
 from runner.verdict.model import Rule, SampleState
 
@@ -50,6 +51,15 @@ def test_clean_complete_evidence_passes(world: World) -> None:
     assert (cell.prompt_tokens, cell.completion_tokens, cell.retries) == (8000, 800, {})
     assert {sample.state for sample in cell.samples} == {SampleState.CLEAN}
     assert verdict.passed
+
+
+def test_a_check_that_could_not_be_made_is_said_of_the_cell_once(world: World) -> None:
+    note = world.finding(Severity.NOTE, NOT_APPLICABLE).model_copy(update={"message": "no canonical form"})
+    other = world.finding(Severity.NOTE, "control_text").model_copy(update={"message": "a forged turn"})
+    for index in range(2):
+        world.records[world.key][index] = world.sample(world.cell, index, findings=[note, other])
+    cell = world.verdict().cells[0]
+    assert (cell.outcome, cell.notes) == (Outcome.PASS, ["no canonical form"])
 
 
 class TestEvidence:
