@@ -61,9 +61,9 @@ def serve(settings: Settings) -> int:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
-    # a signal ends the server in order; it is then raised again, which must not end the process with another status
+    # until the server listens to signals itself, and when it raises again the one that ended it in order
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)
+        signal.signal(number, lambda *_: sys.exit(0))
     uvicorn.Server(
         uvicorn.Config(
             app,

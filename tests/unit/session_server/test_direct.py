@@ -105,7 +105,7 @@ async def test_only_what_is_plainly_a_generating_route_goes_the_short_way(
     monkeypatch.setattr(direct, "_PATH", Watched)
     session = await v2.session()
     seen.clear()
-    assert (await v2.http.get(f"{session}{OPENAI}")).status_code == 404
+    assert (await v2.http.get(f"{session}{OPENAI}")).status_code == 405
     assert seen == []
     assert (await v2.http.post(f"{session}{OPENAI}", json=CHAT)).status_code == 200
     assert (await v2.http.post(f"{session}{ANTHROPIC}/count_tokens", json=MESSAGE)).status_code == 200

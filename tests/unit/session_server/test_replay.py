@@ -174,9 +174,22 @@ def test_a_client_that_never_repeats_itself_is_given_up(monkeypatch: pytest.Monk
     looked: list[bytes] = []
     monkeypatch.setattr(replay, "find_cut", lambda raw: looked.append(raw) or find_cut(raw))
     life = Life.fresh()
-    for turn in range(8):
+    for turn in range(40):
         life.ask(body({"request": turn}, [USER], {}, COMPACT))
-    assert len(looked) == 3
+    assert len(looked) == 16
+    assert life.session not in life.replays._known
+
+
+def test_conversations_that_take_turns_are_each_read_piece_by_piece() -> None:
+    life = Life.fresh()
+    agents = [[{"role": "system", "content": f"You are agent {number}."}, USER] for number in range(6)]
+    for _ in range(5):
+        for said in agents:
+            assert life.ask(body({}, said, {"model": "m"}, COMPACT)) is not None
+            said += [SAID, USER]
+    assert life.short == 6 * 4
+    [known] = life.replays._known.values()
+    assert len(known) == 6
 
 
 def test_a_session_that_is_gone_is_forgotten() -> None:

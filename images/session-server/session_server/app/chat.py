@@ -14,6 +14,7 @@ from session_server.app.service import Refused
 from session_server.engine.reply import Generation
 from session_server.wire.headers import to_client, to_engine
 from session_server.wire.openai import ChatBody
+from session_server.wire.replay import Body
 from session_server.wire.reply import client_body, stream_body
 
 router = APIRouter()
@@ -33,9 +34,9 @@ async def chat_completions(request: Request, session_id: str) -> Response:
     """
     service = service_of(request)
     session = service.store.get(session_id)
-    body = service.chat_replays.expect(session)
+    body = Body()
     await receive_body(request, service.settings.max_body_bytes, body.feed)
-    chat = service.chat_replays.parse(body)
+    chat = service.chat_replays.parse(session, body)
     headers = to_engine(request.headers.items(), session.id, forward_credentials=service.settings.forward_credentials)
 
     def present(generation: Generation) -> bytes:

@@ -24,6 +24,7 @@ from session_server.wire.anthropic import errors, events
 from session_server.wire.anthropic.reply import to_message
 from session_server.wire.anthropic.request import CountBody, MessagesBody
 from session_server.wire.headers import to_engine
+from session_server.wire.replay import Body
 
 router = APIRouter()
 
@@ -67,9 +68,9 @@ async def count_tokens(request: Request, session_id: str) -> Response:
 async def _create(request: Request, session_id: str) -> Response:
     service = service_of(request)
     session = service.store.get(session_id)
-    body = service.message_replays.expect(session)
+    body = Body()
     await receive_body(request, service.settings.max_body_bytes, body.feed)
-    chat = service.message_replays.parse(body)
+    chat = service.message_replays.parse(session, body)
     headers = to_engine(request.headers.items(), session.id, forward_credentials=service.settings.forward_credentials)
 
     def present(generation: Generation) -> bytes:

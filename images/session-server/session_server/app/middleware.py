@@ -55,9 +55,9 @@ class RequestContext:
             await self._app(scope, receive, send_with_id)
         except asyncio.CancelledError:
             # the server shuts down and has waited as long as it may
-            if status:
-                raise
-            await _answer(send_with_id, scope["path"], 503, "shutting down; nothing was recorded", request_id)
+            if not status:
+                await _answer(send_with_id, scope["path"], 503, "shutting down; nothing was recorded", request_id)
+            raise
         except Exception:
             self._log.exception("request failed", method=scope["method"], path=scope["path"])
             if status:

@@ -1,6 +1,7 @@
-"""HTTP/1.1 with a bound on what stands in front of a request's body.
+"""HTTP/1.1 with a bound on what stands around a request's body.
 
-The parser keeps headers until they are complete, however long they become, and the server keeps what it is given.
+The parser keeps headers and trailers until they are complete, however long they become, and the server keeps what it is
+given.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 LONGEST_HEAD = 64 * 1024
-"""Bytes of request line and headers."""
+"""Bytes of request line and headers, or of what else comes without being body."""
 
 _TOO_LARGE = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-type: application/json\r\n"
@@ -19,25 +20,28 @@ _TOO_LARGE = (
 class BoundedHead(HttpToolsProtocol):
     """Answers 431 and hangs up when a head grows beyond `LONGEST_HEAD`; what one read of the socket brings may pass."""
 
-    _head_bytes = 0
-    _in_head = True
+    _without_progress = 0
 
     def data_received(self, data: bytes) -> None:
         """Take bytes in."""
-        if self._in_head:
-            self._head_bytes += len(data)
-            if self._head_bytes - len(data) > LONGEST_HEAD:
-                self.transport.write(_TOO_LARGE)
-                self.transport.close()
-                return
+        if self._without_progress > LONGEST_HEAD:
+            self.transport.write(_TOO_LARGE)
+            self.transport.close()
+            return
+        self._without_progress += len(data)
         super().data_received(data)
 
-    def on_message_begin(self) -> None:
-        """A request begins."""
-        self._in_head, self._head_bytes = True, 0
-        super().on_message_begin()
-
     def on_headers_complete(self) -> None:
-        """Its head is complete."""
-        self._in_head = False
+        """A head is complete."""
+        self._without_progress = 0
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body is there."""
+        self._without_progress = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """A request is complete."""
+        self._without_progress = 0
+        super().on_message_complete()

@@ -33,7 +33,10 @@ _SPACE = b" \t\n\r"
 _MARK = uuid4().hex
 """Stands for what is left out of a text while it is parsed; no client knows it."""
 
-_GIVE_UP = 3
+_CONVERSATIONS = 8
+"""Bodies of a session that are remembered."""
+
+_GIVE_UP = 2 * _CONVERSATIONS
 """Requests of a session that may begin anew, one after the other, before cuts are no longer looked for."""
 
 
@@ -67,81 +70,70 @@ class _Known:
 
 
 class Body:
-    """A body as it comes in. What repeats the front of the `known` one is compared, and not kept a second time."""
+    """A body in the chunks in which it came."""
 
-    def __init__(self, known: _Known | None) -> None:
-        self._known = known
-        self._front: tuple[bytes, ...] = () if known is None else known.cut.front
-        self._piece = 0
-        self._within = 0
-        self._behind: list[bytes] = []
+    def __init__(self) -> None:
+        self._chunks: list[bytes] = []
+        self.continues: _Known | None = None
+        """The known body whose front it was found to repeat."""
 
     def feed(self, chunk: bytes) -> None:
         """Take the next bytes."""
-        start = self._repeated(chunk) if self._piece < len(self._front) else 0
-        if start < len(chunk):
-            self._behind.append(chunk[start:] if start else chunk)
+        self._chunks.append(chunk)
 
-    def _repeated(self, chunk: bytes) -> int:
-        """How many bytes of `chunk` go on repeating the front; where it differs, the front is taken for read."""
-        at = 0
-        while at < len(chunk) and self._piece < len(self._front):
-            piece = self._front[self._piece]
-            left, here = len(piece) - self._within, len(chunk) - at
-            if left <= here:
-                same = chunk.startswith(memoryview(piece)[self._within :], at)
-            else:
-                same = piece.startswith(memoryview(chunk)[at:], self._within)
-            if not same:
-                self._behind = self._read()
-                self._known, self._front, self._piece, self._within = None, (), 0, 0
-                break
-            at += min(left, here)
-            if left <= here:
-                self._piece, self._within = self._piece + 1, 0
-            else:
-                self._within += here
-        return at
-
-    def _read(self) -> list[bytes]:
-        """All that has come, in pieces."""
-        pieces = [*self._front[: self._piece]]
-        if self._within:
-            pieces.append(self._front[self._piece][: self._within])
-        return pieces + self._behind
-
-    def continued(self) -> tuple[_Known, bytes] | None:
-        """The known body and what came behind its front; None when the front was not repeated to its end."""
-        if self._known is None or self._piece < len(self._front):
-            return None
-        return self._known, b"".join(self._behind)
+    def behind(self, front: Sequence[bytes]) -> bytes | None:
+        """What stands behind `front`, given in pieces; None when the body does not begin with it."""
+        number, at = 0, 0
+        for piece in front:
+            within = 0
+            while within < len(piece):
+                if number == len(self._chunks):
+                    return None
+                chunk = self._chunks[number]
+                left, here = len(piece) - within, len(chunk) - at
+                if left <= here:
+                    same = chunk.startswith(memoryview(piece)[within:], at)
+                else:
+                    same = piece.startswith(memoryview(chunk)[at:], within)
+                if not same:
+                    return None
+                within, at = within + min(left, here), at + min(left, here)
+                if at == len(chunk):
+                    number, at = number + 1, 0
+        rest = self._chunks[number:]
+        if at:
+            rest[0] = rest[0][at:]
+        return rest[0] if len(rest) == 1 else b"".join(rest)
 
     def whole(self) -> bytes:
-        """All that has come."""
-        return b"".join(self._read())
+        """All of it."""
+        return self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
 
 
 class Replays:
-    """The last answered body of every session alive, in one dialect, and how often the next did not begin with it."""
+    """The last answered body of every conversation of the sessions alive, in one dialect.
+
+    A session may hold several conversations: agents that take turns, each of which repeats its own.
+    """
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
-        self._known: WeakKeyDictionary[Session, _Known] = WeakKeyDictionary()
+        self._known: WeakKeyDictionary[Session, tuple[_Known, ...]] = WeakKeyDictionary()
         self._missed: WeakKeyDictionary[Session, int] = WeakKeyDictionary()
 
-    def expect(self, session: Session) -> Body:
-        """What the next body of `session` is fed to."""
-        return Body(self._known.get(session))
-
-    def parse(self, body: Body) -> ChatRequest:
+    def parse(self, session: Session, body: Body) -> ChatRequest:
         """Check a body, as the dialect's `parse` does.
 
         Raises:
             InvalidError: as the dialect's `parse`.
         """
-        continued = body.continued()
-        chat = None if continued is None else _continue(self._dialect, *continued)
-        return self._dialect.parse(body.whole()) if chat is None else chat
+        for known in self._known.get(session, ()):
+            behind = body.behind(known.cut.front)
+            chat = None if behind is None else _continue(self._dialect, known, behind)
+            if chat is not None:
+                body.continues = known
+                return chat
+        return self._dialect.parse(body.whole())
 
     def learn(
         self, session: Session, body: Body, chat: ChatRequest, request: EngineRequest, parent: Turn | None
@@ -153,13 +145,14 @@ class Replays:
         else:
             missed = self._missed.get(session, 0)
             if missed >= _GIVE_UP:
+                self._known.pop(session, None)
                 return
             self._missed[session] = missed + 1
             cut = find_cut(body.whole())
             if cut is None:
-                self._known.pop(session, None)
                 return
-        self._known[session] = _Known(cut, chat, request.messages, parent)
+        others = [known for known in self._known.get(session, ()) if known is not body.continues]
+        self._known[session] = (_Known(cut, chat, request.messages, parent), *others[: _CONVERSATIONS - 1])
 
 
 def _continue(dialect: Dialect, known: _Known, behind: bytes) -> ChatRequest | None:
