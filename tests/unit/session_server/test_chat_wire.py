@@ -205,7 +205,7 @@ async def test_a_token_that_the_model_has_no_row_for_never_reaches_the_engine(st
         ),
         (Say(meta={"output_token_logprobs": [[-0.5, -1, None]], "completion_tokens": 1}), "negative token id"),
         (Say(choice={"message": None}), "choices[0].message is missing"),
-        (Say(message={"role": "user"}), "role is 'user', expected 'assistant'"),
+        (Say(message={"role": "user"}), "role is not 'assistant'"),
         (Say(message={"content": None}), "content is not a string"),
         (Say(message={"reasoning_content": 5}), "reasoning_content is not a string"),
         (Say(message={"tool_calls": {}}), "tool_calls is not a list"),
