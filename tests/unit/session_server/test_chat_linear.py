@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from session_server.core.tokens import pack
+from session_server.tito.codec import Codec
 from session_testing.engine import Raw, Say
 from session_testing.server import MORE, SYSTEM, TOOL, USER, Client
 
@@ -58,3 +60,18 @@ async def test_a_failed_generation_passes_the_engines_error_on_and_records_nothi
     response = await v1.chat(session, [SYSTEM, USER, first, MORE])
     assert (response.status_code, response.json()) == (400, {"message": "bad temperature"})
     assert await v1.snapshot(session) == before
+
+
+@pytest.mark.parametrize("core", ["v1", "v2"])
+async def test_a_joint_that_loses_tokens_is_not_recorded(start, monkeypatch: pytest.MonkeyPatch, core: str) -> None:
+    async with start(core_version=core) as client:
+        session = await client.session()
+        first = await client.said(session, [SYSTEM, USER])
+        before = await client.snapshot(session)
+        monkeypatch.setattr(Codec, "join", lambda codec, stored: stored.continued(pack(), dropped=2))
+        response = await client.chat(session, [SYSTEM, USER, first, MORE])
+        assert response.status_code == 500
+        assert response.json()["error"].startswith(
+            "pretokenized prefix mismatch: stored and new tokens differ at index "
+        )
+        assert await client.snapshot(session) == before

@@ -23,6 +23,17 @@ GROWTH_LIMIT = 32 * 1024
 
 @pytest.fixture
 def server(qwen_path: Path) -> Iterator[tuple[int, str]]:
+    """A server that takes small bodies only."""
+    yield from _serving(qwen_path, {"SESSION_SERVER_MAX_BODY_BYTES": str(BODY_LIMIT)})
+
+
+@pytest.fixture(scope="module")
+def large(qwen_path: Path) -> Iterator[tuple[int, str]]:
+    """A server as it is when nothing is said of bodies."""
+    yield from _serving(qwen_path, {})
+
+
+def _serving(qwen_path: Path, more: dict[str, str]) -> Iterator[tuple[int, str]]:
     """Process id and base URL of a server in a process of its own; no engine is behind it."""
     environment = {
         **{key: value for key, value in os.environ.items() if not key.startswith("SESSION_SERVER_")},
@@ -32,7 +43,7 @@ def server(qwen_path: Path) -> Iterator[tuple[int, str]]:
         "SESSION_SERVER_TITO_MODEL": "qwen3",
         "SESSION_SERVER_HOST": "127.0.0.1",
         "SESSION_SERVER_PORT": "0",
-        "SESSION_SERVER_MAX_BODY_BYTES": str(BODY_LIMIT),
+        **more,
         "PYTHONPATH": str(PACKAGE),
         "PYTHONUNBUFFERED": "1",
     }
@@ -63,6 +74,12 @@ def server(qwen_path: Path) -> Iterator[tuple[int, str]]:
         if reader is not None:
             reader.join(10)
         child.stdout.close()
+
+
+def _peak(pid: int) -> int:
+    """KiB of memory that the process held at most so far."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+)", status)[1])  # type: ignore[index]
 
 
 def _resident(pid: int) -> int:
@@ -98,3 +115,26 @@ def test_thousands_of_refused_bodies_leave_the_memory_where_it_was(server: tuple
     assert statuses <= {400, 409, 413, 422}, statuses
     assert {400, 413} <= statuses
     assert after - before < GROWTH_LIMIT, f"{before} KiB before, {after} KiB after"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"messages":[' + b"1," * 4_000_000 + b"1]}",
+        b'{"model":"m","max_tokens":1,"messages":[{"role":"user","content":[' + b"[]," * 3_000_000 + b"[]]}]}",
+        b'{"messages":[{"role":"user","content":"' + b'\\"' * 4_000_000 + b'"},{}],"n":2}',
+    ],
+    ids=["a million messages", "a million blocks", "a million quotes"],
+)
+@pytest.mark.parametrize("route", ["chat/completions", "messages"])
+def test_one_large_wrong_body_takes_a_multiple_of_its_size_and_no_more(
+    large: tuple[int, str], body: bytes, route: str
+) -> None:
+    pid, base = large
+    with httpx.Client(base_url=base, timeout=60) as client:
+        session = client.post("/sessions").json()["session_id"]
+        before = _peak(pid)
+        response = client.post(f"/sessions/{session}/v1/{route}", content=body)
+        assert response.status_code == 400
+        assert len(response.content) < 2_000
+        assert _peak(pid) - before < 30 * len(body) // 1024

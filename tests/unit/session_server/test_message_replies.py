@@ -141,6 +141,38 @@ async def test_engine_errors_keep_their_words_below_500_only(
     assert "x-secret" not in response.headers
 
 
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, "invalid_request_error"),
+        (401, "authentication_error"),
+        (403, "permission_error"),
+        (404, "not_found_error"),
+        (408, "request_timeout_error"),
+        (409, "invalid_request_error"),
+        (413, "request_too_large"),
+        (418, "api_error"),
+        (422, "invalid_request_error"),
+        (429, "rate_limit_error"),
+        (500, "api_error"),
+        (503, "overloaded_error"),
+        (504, "api_error"),
+        (529, "api_error"),
+    ],
+)
+async def test_an_engine_error_has_the_type_of_its_status_and_at_most_500_characters(
+    v2: Client, status: int, kind: str
+) -> None:
+    body = orjson.dumps({"error": {"message": "m" * 600}})
+    v2.engine.script = [Raw(body, status, {"www-authenticate": "Bearer", "anthropic-ratelimit-requests-limit": "1"})]
+    response = await send(v2, await v2.session(), [ASK])
+    error = response.json()["error"]
+    assert (response.status_code, error["type"]) == (status, kind)
+    assert error["message"] == ("Internal server error" if status >= 500 else "m" * 500)
+    assert response.headers["www-authenticate"] == "Bearer"
+    assert response.headers["anthropic-ratelimit-requests-limit"] == "1"
+
+
 async def test_a_conflict_keeps_its_message(v2: Client) -> None:
     session = await v2.session()
     v2.engine.script = [Say("Cut", finish="length")]

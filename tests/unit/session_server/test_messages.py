@@ -300,3 +300,38 @@ async def test_thinking_is_replayed_as_reasoning_sglang_22061_litellm_26916(v2: 
     await send(v2, session, [ASK, {"role": "assistant", "content": first.json()["content"]}, ASK])
     assert v2.engine.requests[1]["messages"][1]["reasoning_content"] == "I look outside."
     assert [n["parent"] for n in (await v2.view(session))["metadata"]["tree"]["nodes"]] == [None, 0]
+
+
+THINKING = {"type": "thinking", "thinking": "Hm.", "signature": ""}
+IMAGE = {"type": "image", "source": {}}
+IN_ORDER: list[tuple[dict[str, Any], str]] = [
+    ({"thinking": {"type": "enabled"}}, "thinking is not supported by this endpoint"),
+    ({"output_config": {"effort": "low"}}, "output_config is not supported by this endpoint"),
+    ({"betas": ["x"]}, "betas is not enabled for this deployment"),
+    *(
+        ({"tools": [{"type": f"{kind}_20250124", "name": "x"}]}, f"{kind}_20250124 tools are not enabled")
+        for kind in ("web_search", "computer", "bash", "text_editor")
+    ),
+    ({"system": [THINKING]}, "thinking content blocks are only supported in assistant messages"),
+    ({"messages": [{"role": "user", "content": [IMAGE]}]}, "image content blocks are not enabled"),
+]
+"""What is refused, first things first."""
+
+
+@pytest.mark.parametrize("first", range(len(IN_ORDER)))
+async def test_of_several_things_that_are_not_served_the_first_is_named(v2: Client, first: int) -> None:
+    fields: dict[str, Any] = {}
+    for later, _ in reversed(IN_ORDER[first:]):
+        fields |= later
+    session = await v2.session()
+    response = await send(v2, session, **{"messages": [ASK], **fields})
+    assert response.status_code == 400
+    assert response.json()["error"]["message"].startswith(IN_ORDER[first][1])
+    assert v2.engine.requests == []
+
+
+@pytest.mark.parametrize("kind", ["search_result", "tool_reference", "redacted_thinking", "document"])
+async def test_a_kind_of_block_that_is_never_served_is_named(v2: Client, kind: str) -> None:
+    response = await send(v2, await v2.session(), [{"role": "user", "content": [{"type": kind}]}])
+    assert (response.status_code, v2.engine.requests) == (400, [])
+    assert response.json()["error"]["message"] == f"{kind} content blocks are not enabled for this deployment"

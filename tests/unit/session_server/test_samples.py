@@ -352,3 +352,17 @@ async def test_routed_experts_cover_every_token_but_the_last(start, qwen_path, f
         count = len(tensors["tokens.0"]) - 1
         assert got.tolist() == np.arange(count * 6, dtype=np.int32).reshape(count, 2, 3).tolist()
         assert meta["samples"][0]["nulls"] == ["rollout_indexer_topk"]
+
+
+@pytest.mark.parametrize("core", ["v1", "v2"])
+async def test_the_last_turns_messages_are_in_the_sample_where_they_are_asked_for(start, core: str) -> None:
+    async with start(core_version=core, sample_messages=True) as client:
+        session = await client.session()
+        first = await client.said(session, [SYSTEM, USER])
+        last = await client.said(session, [SYSTEM, USER, first, MORE])
+        meta, _ = await fetch(client, session)
+        [sample] = meta["samples"]
+        assert [said["role"] for said in sample["metadata"]["messages"]] == [
+            *("system", "user", "assistant", "user", "assistant"),
+        ]
+        assert sample["metadata"]["messages"][-1] == last
