@@ -335,3 +335,18 @@ async def test_a_kind_of_block_that_is_never_served_is_named(v2: Client, kind: s
     response = await send(v2, await v2.session(), [{"role": "user", "content": [{"type": kind}]}])
     assert (response.status_code, v2.engine.requests) == (400, [])
     assert response.json()["error"]["message"] == f"{kind} content blocks are not enabled for this deployment"
+
+
+@pytest.mark.parametrize(
+    ("content", "where"),
+    [
+        ([1], "messages[0].content[0]"),
+        ([{"type": "text"}], "messages[0].content[0].text"),
+        ([{"type": "tool_use", "id": "c", "name": "f"}], "messages[0].content[0].input"),
+        ([{"type": "tool_result", "tool_use_id": "c", "content": [1]}], "messages[0].content[0].content[0]"),
+    ],
+)
+async def test_a_fault_is_told_with_its_place_in_the_request(v2: Client, content: list[Any], where: str) -> None:
+    response = await send(v2, await v2.session(), [{"role": "user", "content": content}])
+    assert response.status_code == 400
+    assert response.json()["error"]["message"].startswith(f"{where}: ")

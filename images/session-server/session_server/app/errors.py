@@ -16,7 +16,7 @@ from starlette.responses import Response
 from session_server.core.errors import SessionError
 from session_server.core.matchers import MatcherError
 from session_server.observe.logs import logger
-from session_server.wire.openai import explain
+from session_server.wire.problems import explain
 
 
 def json_response(document: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

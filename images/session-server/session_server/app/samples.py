@@ -14,7 +14,8 @@ from session_server.core.errors import InvalidError
 from session_server.observe.logs import logger
 from session_server.samples.errors import SampleError
 from session_server.samples.payload import SAFETENSORS, as_json, as_safetensors
-from session_server.wire.openai import explain, parse_object
+from session_server.wire.openai import parse_object
+from session_server.wire.problems import explain
 
 router = APIRouter()
 

@@ -12,12 +12,13 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_core import PydanticCustomError
 
 from session_server.core.errors import InvalidError
 from session_server.core.tokens import Snapshot, TokenIds
 from session_server.core.turn import EngineRequest, Message, Turn
 from session_server.tito.arguments import NotAnObjectError, parse_arguments
+from session_server.wire.problems import explain
 
 Item = TypeVar("Item")
 Many: TypeAlias = Annotated[list[Item], Field(fail_fast=True)]
@@ -308,42 +309,6 @@ def check_chat(body: dict[str, Any]) -> ChatRequest:
         stream=bool(checked.stream),
         budget=budget,
     )
-
-
-def explain(problems: Sequence[ErrorDetails]) -> str:
-    """Validation errors as one line: `messages[2].content: ...`; at most five of them."""
-    relevant = [item for item in problems if not _other_variant(item)] or list(problems)
-    lines = [shortened(f"{_path(item['loc'])}: {item['msg']}") for item in relevant[:5]]
-    if len(relevant) > 5:
-        lines.append(f"and {len(relevant) - 5} more")
-    return "; ".join(lines)
-
-
-def shortened(text: str, most: int = 500) -> str:
-    """`text`, which may quote what a client sent, in at most `most` characters."""
-    return text if len(text) <= most else f"{text[: most - 4]} ..."
-
-
-_VARIANTS = frozenset({"str", "text", "thinking", "tool_use", "tool_result", "refused"})
-"""Names that pydantic puts into locations for variants of a union; as a last step they are fields."""
-
-
-def _other_variant(item: ErrorDetails) -> bool:
-    """Whether the problem is that the input is not of a variant which it does not try to be."""
-    last = item["loc"][-1] if item["loc"] else None
-    if last == "str":
-        return isinstance(item.get("input"), list)
-    return isinstance(last, str) and last.startswith(("list[", "dict[")) and not isinstance(item.get("input"), list)
-
-
-def _path(location: Sequence[int | str]) -> str:
-    text = ""
-    for index, step in enumerate(location):
-        if isinstance(step, int):
-            text += f"[{step}]"
-        elif step != "str" and step.isidentifier() and (step not in _VARIANTS or index == len(location) - 1):
-            text += f".{step}" if text else step
-    return text or "body"
 
 
 def as_text(message: Message) -> Message:

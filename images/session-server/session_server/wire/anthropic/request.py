@@ -12,7 +12,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Fiel
 from pydantic_core import PydanticCustomError
 
 from session_server.core.errors import InvalidError
-from session_server.wire.openai import Many, explain
+from session_server.wire.openai import Many
+from session_server.wire.problems import explain
 
 
 class _Block(BaseModel):
