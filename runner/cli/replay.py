@@ -106,6 +106,8 @@ def replayed(run: Path, *, models: Path | None = None) -> tuple[Plan, Verdict]:
 
     @cache
     def measure(family: str) -> Measure:
+        if family not in forms:
+            raise IncompleteError(f"plan.json has no lease of family {family}, so its tokens cannot be read")
         place = models / family if models is not None else kept_models(run, family)
         return Measure.load(place, forms[family])
 

@@ -10,12 +10,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from runner.ledger.reader import Ledger
+from runner.ledger.reader import Ledger, LedgerProblem, ProblemKind
 from runner.ledger.records import (
     AttemptRecord,
     FaultRecord,
     InfraRecord,
     NoteRecord,
+    PhaseRecord,
     RecreatedRecord,
     RedactedRecord,
     SampleRecord,
@@ -25,6 +26,7 @@ from runner.ledger.records import (
 from runner.ledger.timeline import in_order
 from runner.plan.model import PlannedCell, PlannedSample
 from runner.verdict.model import SampleState, SampleVerdict
+from runner.verdict.timing import INTERRUPTED
 
 NOT_APPLICABLE = "not_applicable"
 """The type of a finding that says that a check of the oracle could not be made."""
@@ -106,7 +108,7 @@ class LedgerProblems:
 
 def ledger_problems(ledger: Ledger, run_id: str, cell: str) -> LedgerProblems:
     """Problems of the file, and whether it belongs to this run and cell at all."""
-    messages = [f"{ledger.path}: {problem}" for problem in ledger.problems]
+    messages = [f"{ledger.path}: {_said(ledger, problem)}" for problem in ledger.problems]
     foreign = False
     if ledger.header:
         for what, seen, expected in (("run", ledger.header.run, run_id), ("cell", ledger.header.cell, cell)):
@@ -114,6 +116,13 @@ def ledger_problems(ledger: Ledger, run_id: str, cell: str) -> LedgerProblems:
                 foreign = True
                 messages.append(f"{ledger.path}: it is the ledger of {what} {seen!r}, expected {expected!r}")
     return LedgerProblems(messages, damaged=foreign or bool(ledger.damaged))
+
+
+def _said(ledger: Ledger, problem: LedgerProblem) -> str:
+    last = ledger.records[-1] if ledger.records else None
+    if problem.kind is ProblemKind.NO_TRAILER and isinstance(last, PhaseRecord) and last.phase == INTERRUPTED:
+        return "the run was interrupted before this lease was done"
+    return str(problem)
 
 
 def believed(ledgers: Sequence[Ledger], run_id: str, cell: str) -> list[Ledger]:

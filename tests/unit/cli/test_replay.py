@@ -252,6 +252,15 @@ def test_the_reports_of_a_replay_go_where_they_were_asked_for(run: Run, tmp_path
     assert "get_weather({" in (tmp_path / "out/report.html").read_text(encoding="utf-8"), "with the turns"
 
 
+def test_a_plan_without_the_lease_of_a_cell_is_missing_evidence(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = orjson.loads((run.path / "plan.json").read_bytes())
+    plan["leases"] = []
+    (run.path / "plan.json").write_bytes(orjson.dumps(plan))
+    assert gate(run.path) is ExitCode.INCOMPLETE
+    assert replay(run.path) is ExitCode.INCOMPLETE
+    assert "plan.json has no lease of family qwen3" in capsys.readouterr().out
+
+
 def test_a_directory_without_a_plan_is_wrong_usage(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="not the directory of a run"):
         replay(tmp_path)

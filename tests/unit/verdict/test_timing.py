@@ -111,6 +111,9 @@ def test_an_interrupt_is_told_beside_the_exit_code_that_the_evidence_has(world: 
     world.kill(key)
     verdict = world.verdict()
     assert (verdict.interrupted, verdict.exit_code) == (True, ExitCode.INCOMPLETE)
+    said = "; ".join(reason.message for reason in verdict.cells[0].reasons)
+    assert "the run was interrupted before this lease was done" in said
+    assert "trailer" not in said
     world.records[world.key][1] = world.hard(1)
     verdict = world.verdict()
     assert (verdict.interrupted, verdict.exit_code) == (True, ExitCode.VERIFICATION_FAILED)
