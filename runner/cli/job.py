@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runner.base.events import Emit, Event, NoteEvent, PhaseEvent
+from runner.base.interrupt import first_signal_interrupts
 from runner.base.settings import Settings
 from runner.base.terms import ExitCode
 from runner.cli.clean import clean, without_secrets
-from runner.cli.interrupt import first_signal_interrupts
 from runner.cli.place import writing
 from runner.cli.steps import HostLedgers, interrupt
 from runner.ledger.records import InfraRecord

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from runner.base.errors import ConfigurationError
+from runner.base.interrupt import finishing, first_signal_interrupts
 from runner.base.settings import EngineKind
 from runner.base.terms import ExitCode
 from runner.cli.gpu import cache_dir, chat_template, devices_for, have_image, preflight
-from runner.cli.interrupt import first_signal_interrupts
 from runner.cli.place import writable
 from runner.cli.stacks import ROOT, compose_variables, image_references, needed_images, project_name
 from runner.cli.sweep import connect
@@ -79,7 +79,8 @@ def up(variables: Sequence[str]) -> ExitCode:
         try:
             lease.start()
         except BaseException:
-            lease.finish()
+            with finishing():
+                lease.finish()
             raise
         urls = dict(url.split("=", 1) for url in lease.urls())
         client.close()

@@ -21,6 +21,7 @@ from docker.models.containers import Container
 
 from runner.base.errors import InfrastructureError
 from runner.base.events import Emit, NoteEvent, PhaseEvent, from_line
+from runner.base.interrupt import finishing
 from runner.base.terms import CANNOT_WRITE
 from runner.plan.workers import WORKERS_NAME, Worker, Workers
 from runner.stack import services
@@ -101,7 +102,16 @@ class Lease:
             self.start()
             return self._drive(plan)
         finally:
-            self.finish()
+            done = False
+            try:
+                with finishing():
+                    self.finish()
+                    done = True
+            except KeyboardInterrupt:
+                if not done:
+                    # it came at the door of the block; a second signal interrupts no more
+                    self.finish()
+                raise
 
     def start(self) -> None:
         """Start engine and session servers and wait until they are healthy."""

@@ -44,6 +44,20 @@ def test_an_interrupt_collects_removes_and_ends_130(
     assert (ended.run_dir / "report.html").exists()
 
 
+@pytest.mark.parametrize("line", [": collecting", ": removing"], ids=["while collecting", "while removing"])
+def test_an_interrupt_at_the_end_waits_for_the_evidence(start: Start, left: Callable[[str], Left], line: str) -> None:
+    process = start()
+    process.wait_line(line)
+    os.killpg(process.popen.pid, signal.SIGINT)
+    ended = process.end()
+    assert ended.code == 130, ended.stderr
+    assert not left(ended.run_id)
+    cell = ended.cell(CELL)
+    assert cell["completed_samples"] == cell["planned_samples"] > 0
+    assert ended.verdict()["interrupted"]
+    assert (ended.run_dir / "leases/qwen3/states.json").exists()
+
+
 def test_what_a_killed_run_left_is_removed_by_the_next_and_a_living_run_is_not_touched(
     start: Start, faulty: Faulty, left: Callable[[str], Left]
 ) -> None:
