@@ -199,6 +199,13 @@ async def test_a_token_that_the_model_has_no_row_for_never_reaches_the_engine(st
         (Say(meta={"completion_tokens": 1}), "completion_tokens is 1 but output_token_logprobs has"),
         (Say(meta={"prompt_tokens": 1}), "the engine counted 1 prompt tokens where"),
         (Say(meta={"output_token_logprobs": [[-0.5]], "completion_tokens": 1}), "is not a list of [logprob, token id"),
+        *(
+            (
+                Say(meta={"output_token_logprobs": [entry], "completion_tokens": 1}),
+                "is not a list of [logprob, token id",
+            )
+            for entry in ([None, 5, None], ["-0.5", 5, None], [True, 5, None], [-0.5, True, None], [-0.5, 5.0, None], 5)
+        ),
         (
             Say(meta={"output_token_logprobs": [[-0.5, 10**6, None]], "completion_tokens": 1}),
             "is outside the vocabulary",

@@ -106,8 +106,12 @@ def _output_ids(meta: Mapping[str, Any]) -> TokenIds:
     if not isinstance(logprobs, list):
         _refuse("choices[0].meta_info.output_token_logprobs is missing; does the engine support logprobs?")
     try:
-        ids = pack([entry[1] for entry in logprobs])
+        # a bool is an int to Python, and a log-prob that is not there would spoil the whole session's samples
+        usable = all(type(entry[1]) is int and type(entry[0]) in (float, int) for entry in logprobs)
+        ids = pack([entry[1] for entry in logprobs]) if usable else pack()
     except (TypeError, LookupError, OverflowError):
+        usable, ids = False, pack()
+    if not usable:
         _refuse("choices[0].meta_info.output_token_logprobs is not a list of [logprob, token id, ...]")
     completion = meta.get("completion_tokens")
     if not isinstance(completion, int):
