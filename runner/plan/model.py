@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from runner.base import values
 from runner.base.settings import EngineKind
@@ -120,6 +120,12 @@ class PlannedCell(_Model):
     """Driver events that at least one sample of the cell must show."""
     weight: Annotated[float, Field(gt=0)] = 1.0
     """Expected time beside a baseline cell of as many samples; only compared, see `runner.plan.expected`."""
+
+    @model_validator(mode="after")
+    def _named(self) -> Self:
+        """Paths are made of the names; raises ValueError where one is no name."""
+        CellId(self.family, self.lane, self.scenario)
+        return self
 
     @property
     def id(self) -> CellId:

@@ -53,6 +53,12 @@ def kept_models(run: Path, family: str) -> Path:
         ) from error
     if not isinstance(digests, dict):
         raise IncompleteError(f"{MODELS}/{family}/{DIGESTS} is not a list of digests")
+    unlisted = [name for name in FILES if name not in digests and (place / name).exists()]
+    if unlisted or not digests:
+        raise IncompleteError(
+            f"{MODELS}/{family}/{DIGESTS} has no digest of {', '.join(unlisted) or FILES[0]}, so it is not known"
+            " whether the run was measured with that file"
+        )
     for name, digest in digests.items():
         try:
             seen = hashlib.sha256((place / name).read_bytes()).hexdigest()

@@ -261,6 +261,16 @@ def test_a_plan_without_the_lease_of_a_cell_is_missing_evidence(run: Run, capsys
     assert "plan.json has no lease of family qwen3" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("field", ["family", "scenario"])
+def test_a_plan_with_a_path_for_a_name_is_no_plan(run: Run, field: str) -> None:
+    plan = orjson.loads((run.path / "plan.json").read_bytes())
+    plan["cells"][0][field] = "../x"
+    (run.path / "plan.json").write_bytes(orjson.dumps(plan))
+    for command in (gate, replay):
+        with pytest.raises(ConfigurationError, match=rf"is not a plan: cells.0: {field} '\.\./x' is not a name"):
+            command(run.path)
+
+
 def test_a_directory_without_a_plan_is_wrong_usage(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="not the directory of a run"):
         replay(tmp_path)

@@ -239,3 +239,12 @@ def test_kept_models_are_found_as_they_were_kept_and_never_with_their_weights(tm
     (place / "sha256.json").write_text("[]", encoding="utf-8")
     with pytest.raises(IncompleteError, match="not a list of digests"):
         kept_models(run, "qwen3")
+    keep_models(source, run, "qwen3")
+    (place / "sha256.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(IncompleteError, match=r"has no digest of tokenizer\.json, chat_template\.jinja"):
+        kept_models(run, "qwen3")
+    for path in place.iterdir():
+        if path.name != "sha256.json":
+            path.unlink()
+    with pytest.raises(IncompleteError, match=r"has no digest of tokenizer\.json, so"):
+        kept_models(run, "qwen3")
