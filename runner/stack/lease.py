@@ -29,6 +29,7 @@ from runner.stack.client import NoAnswerError, answers
 from runner.stack.collect import copy_out, put_file
 from runner.stack.failure import PortError, ServiceFailure, StackError
 from runner.stack.labels import SERVICE
+from runner.stack.lock import leave
 from runner.stack.logs import LogFollower
 from runner.stack.ports import Ranges, explain, is_race
 from runner.stack.project import ComposeError, Project
@@ -255,7 +256,7 @@ class Lease:
                 return
             except NoAnswerError as error:
                 self._warn(f"{error}; waiting for it at most {_DOCKER_SECONDS:.0f} s")
-        self._warn(
+        self._left(
             "Docker does not answer, so nothing can be collected or removed now; the next run's sweep removes it"
         )
 
@@ -309,15 +310,20 @@ class Lease:
         try:
             for run in find(self.client, self.run_id, self.family):
                 for problem in remove(self.client, run):
-                    self._warn(f"not removed: {problem}; `make sweep` tries again")
+                    self._left(f"not removed: {problem}; `make sweep` tries again")
         except NoAnswerError:
             raise
         except DockerException as error:
-            self._warn(f"what is left could not be listed: {error}; `make sweep` removes it")
+            self._left(f"what is left could not be listed: {error}; `make sweep` removes it")
 
     def _say(self, phase: str, detail: str = "", seconds: float | None = None) -> None:
         rounded = None if seconds is None else round(seconds, 1)
         self.emit(PhaseEvent(lease=self.family, phase=phase, detail=detail, seconds=rounded))
+
+    def _left(self, message: str) -> None:
+        """Warn of what stays behind, and let a sweep know that it may take it once this process has ended."""
+        self._warn(message)
+        leave(self.run_id)
 
     def _warn(self, message: str) -> None:
         self.emit(NoteEvent(level="warning", message=f"{self.family}: {message}"))

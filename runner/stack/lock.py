@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 
@@ -29,17 +29,27 @@ def runs_dir() -> Path:
     return Path(state) / "tito-e2e" / "runs"
 
 
+def _path(run_id: str) -> Path:
+    return runs_dir() / f"{run_id}.lock"
+
+
+def leave(run_id: str) -> None:
+    """Note that something of a run could not be removed: its lock file then stays, and tells a sweep that it may be."""
+    with suppress(OSError):
+        _path(run_id).write_bytes(b"something was left\n")
+
+
 @contextmanager
 def held(run_id: str) -> Iterator[Path]:
-    """Hold the lock of `run_id`; yields the lock file's path. The file is removed at a clean end."""
-    directory = runs_dir()
-    directory.mkdir(parents=True, exist_ok=True)
-    path = directory / f"{run_id}.lock"
+    """Hold the lock of `run_id`; yields the lock file's path. The file is removed at a clean end that left nothing."""
+    path = _path(run_id)
+    path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield path
-        path.unlink(missing_ok=True)
+        if not os.fstat(descriptor).st_size:
+            path.unlink(missing_ok=True)
     finally:
         os.close(descriptor)
 

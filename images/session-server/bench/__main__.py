@@ -175,6 +175,7 @@ def main() -> int:
         document[str(shape)] = {name: figures(results[name][shape], stub) for name in TARGETS}
         for name, row in document[str(shape)].items():
             print(line(name, row) + (f"   {missed(row, shape)}" if name != STUB else ""))
+    print(f"\nturns/s: the fastest of {options.repeats} runs; everything else: all of them together")
     if options.json is not None:
         options.json.write_text(json.dumps(document, indent=2) + "\n")
     return 0

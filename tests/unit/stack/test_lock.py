@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.stack.lock import Owner, held, owner
+from runner.stack.lock import Owner, held, leave, owner
 
 
 @pytest.fixture(autouse=True)
@@ -22,6 +22,14 @@ def test_an_owner_is_alive_while_it_holds_the_lock_and_leaves_no_file() -> None:
         assert owner(path) is Owner.ALIVE
     assert not path.exists()
     assert owner(path) is Owner.UNKNOWN
+
+
+def test_an_owner_that_left_something_is_dead_and_not_unknown() -> None:
+    with held("run-a") as path:
+        leave("run-a")
+        assert owner(path) is Owner.ALIVE
+    assert owner(path) is Owner.DEAD
+    leave("a run without a directory")
 
 
 def test_a_killed_owner_is_dead(tmp_path: Path) -> None:

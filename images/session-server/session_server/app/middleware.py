@@ -18,6 +18,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from session_server.observe.logs import logger
 from session_server.wire.anthropic.errors import envelope
 
+_OF_SHUTDOWN = "graceful shutdown exceeded"
+"""Part of what uvicorn says when it cancels the requests that outlived its patience; it logs what they raise then."""
+
 _ACCEPTABLE = re.compile(rb"[A-Za-z0-9._-]{1,128}\Z")
 _MESSAGES_PATH = re.compile(r"/v1/messages(?:/count_tokens)?\Z")
 _SESSION_PATH = re.compile(r"/sessions/([0-9a-f]{32})(?:/|\Z)")
@@ -53,11 +56,13 @@ class RequestContext:
 
         try:
             await self._app(scope, receive, send_with_id)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             # the server shuts down and has waited as long as it may
             if not status:
                 await _answer(send_with_id, scope["path"], 503, "shutting down; nothing was recorded", request_id)
-            raise
+            # who else cancels a request wants to know that it was
+            if _OF_SHUTDOWN not in str(error):
+                raise
         except Exception:
             self._log.exception("request failed", method=scope["method"], path=scope["path"])
             if status:
