@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from session_server.core.errors import EngineError, InvalidError, NotFoundError, SessionError
+from session_server.core.errors import EngineError, NotFoundError, SessionError, refuse_depth
 from session_server.core.matchers import Matcher
 from session_server.core.policy import check_prefix
 from session_server.core.session import Session
@@ -112,10 +112,8 @@ class Service:
         Raises:
             SessionError: it would be refused.
         """
-        try:
+        with refuse_depth():
             _, prompt = self._prompt(session, chat, matcher, self.codec.kwargs(chat.template_kwargs))
-        except RecursionError as error:
-            raise InvalidError("the request is nested too deeply") from error
         return len(prompt)
 
     def _prompt(
@@ -134,11 +132,9 @@ class Service:
     ) -> Done[Presented] | Refused:
         requested_at = time.time()
         kwargs = self.codec.kwargs(chat.template_kwargs)
-        try:
+        with refuse_depth():
             position, prompt = self._prompt(session, chat, matcher, kwargs)
             request = chat.engine_request(prompt, position.parent, template_kwargs=kwargs, options=self.options)
-        except RecursionError as error:
-            raise InvalidError("the request is nested too deeply") from error
         asked = time.perf_counter()
         reply = await self.engine.chat(request.pieces(), headers)
         self.metrics.engine_seconds.observe(time.perf_counter() - asked)

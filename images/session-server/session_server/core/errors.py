@@ -12,6 +12,8 @@ SessionError
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 
@@ -61,3 +63,16 @@ class AbortedError(EngineError):
     """The engine aborted the generation; a retry makes sense."""
 
     status = 503
+
+
+@contextmanager
+def refuse_depth() -> Iterator[None]:
+    """What recurses over a request within the block may find it nested too deeply.
+
+    Raises:
+        InvalidError: it did.
+    """
+    try:
+        yield
+    except RecursionError as error:
+        raise InvalidError("the request is nested too deeply") from error

@@ -61,7 +61,7 @@ def strict(stored: Message, replayed: Message) -> bool:
 
 def loose_tool_call(stored: Message, replayed: Message) -> bool:
     """As `strict`, with tool arguments compared as JSON objects."""
-    return _same_text(stored, replayed) and _same_calls(stored, replayed, _same_call)
+    return _same_text(stored, replayed) and _same_calls(stored, replayed, partial(_same_call, read=_as_object))
 
 
 def as_parsed(stored: Message, replayed: Message) -> bool:
@@ -87,7 +87,7 @@ def _same_call_strictly(stored: object, replayed: object) -> bool:
     return _equal(_without(stored, "index"), _without(replayed, "index"))
 
 
-def _same_call(stored: object, replayed: object, *, read: Reader | None = None) -> bool:
+def _same_call(stored: object, replayed: object, *, read: Reader) -> bool:
     if not isinstance(stored, dict) or not isinstance(replayed, dict):
         return _equal(stored, replayed)
     if not _equal(_without(stored, "index", "function"), _without(replayed, "index", "function")):
@@ -96,7 +96,7 @@ def _same_call(stored: object, replayed: object, *, read: Reader | None = None) 
     if not isinstance(left, dict) or not isinstance(right, dict):
         return _equal(left, right)
     return _equal(_without(left, "arguments"), _without(right, "arguments")) and _same_arguments(
-        left.get("arguments"), right.get("arguments"), _as_object if read is None else read
+        left.get("arguments"), right.get("arguments"), read
     )
 
 
@@ -114,30 +114,21 @@ def _same_arguments(left: object, right: object, read: Reader) -> bool:
 
 
 def _as_object(arguments: object) -> dict[str, Any] | None:
-    """The JSON object that `arguments` spells; None when it spells none or spells it ambiguously."""
-    if arguments is None or arguments == "":
-        return {}
-    try:
-        text = arguments if isinstance(arguments, str) else json.dumps(arguments, allow_nan=False)
-        value = json.loads(
-            text,
-            parse_float=Decimal,
-            parse_int=Decimal,
-            parse_constant=_refuse,
-            object_pairs_hook=_unique,
-        )
-    except (ValueError, TypeError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
+    """The JSON object that `arguments` spells, its numbers exact; None when it spells none or spells it ambiguously."""
+    return _spelled(arguments, parse_float=Decimal, parse_int=Decimal, object_pairs_hook=_unique)
 
 
 def _as_parsed(arguments: object) -> dict[str, Any] | None:
-    """As `_as_object`, as a parser with doubles reads it."""
+    """The JSON object that `arguments` spells to a parser with doubles; None when it spells none."""
+    return _spelled(arguments, parse_int=float)
+
+
+def _spelled(arguments: object, **hooks: Any) -> dict[str, Any] | None:
     if arguments is None or arguments == "":
         return {}
     try:
         text = arguments if isinstance(arguments, str) else json.dumps(arguments, allow_nan=False)
-        value = json.loads(text, parse_int=float, parse_constant=_refuse)
+        value = json.loads(text, parse_constant=_refuse, **hooks)
     except (ValueError, TypeError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

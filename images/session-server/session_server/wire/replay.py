@@ -186,7 +186,7 @@ def _with_fields(dialect: Dialect, cut: Cut, behind: Mapping[str, Any]) -> ChatR
     """A request that has other fields behind its messages than last time; None when they change the history, too."""
     fields = {**cut.before, **behind}
     if dialect.history_fields:
-        last = {**cut.before, **(fields_behind(cut.rest.lstrip(_SPACE)) or {})}
+        last = {**cut.before, **(fields_behind(cut.rest) or {})}
         if any(last.get(name) != fields.get(name) for name in dialect.history_fields):
             return None
     return dialect.check(fields)

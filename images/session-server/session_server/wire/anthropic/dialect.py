@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from session_server.core.errors import InvalidError
+from session_server.core.errors import InvalidError, refuse_depth
 from session_server.core.turn import Message
 from session_server.wire.anthropic.convert import to_chat, to_messages
 from session_server.wire.anthropic.policy import refuse_messages, refuse_unserved
@@ -51,16 +51,12 @@ class Anthropic:
         refuse_messages(messages)
         if not self._inline_system and any(message.role == "system" for message in messages):
             raise InvalidError("a system message changes the leading one")
-        try:
+        with refuse_depth():
             chat = [made for message in messages for made in to_messages(message, inline_system=self._inline_system)]
-        except RecursionError as error:
-            raise InvalidError("the request is nested too deeply") from error
         return checked_messages(chat)
 
     def _chat(self, body: dict[str, Any], *, counting: bool = False) -> ChatRequest:
         checked = parse_messages(body, counting=counting)
         refuse_unserved(checked)
-        try:
+        with refuse_depth():
             return check_chat(to_chat(checked, inline_system=self._inline_system))
-        except RecursionError as error:
-            raise InvalidError("the request is nested too deeply") from error
